@@ -128,22 +128,32 @@ function search(decimated: Float32Array, maxLag: number): { best?: Join; isNoise
   const minLag = MIN_LAG_SAMPLES / DECIMATION;
   const step = Math.max(1, Math.ceil((decimated.length - width - minLag) / PLACES));
   const powerFrom = slidingPower(decimated, width);
-  const faint = 2 * FAINT_POWER_RATIO * powerFrom.reduce((most, power) => Math.max(most, power));
-  let best: Join | undefined;
-  let leastAlike = 1;
+  const faint = 2 * FAINT_POWER_RATIO * largestOf(powerFrom);
+  // Plain numbers: an object for each improvement would be most of what the mixer allocates.
+  let [bestAt, bestLag, mostAlike, leastAlike] = [-1, 0, -Infinity, 1];
   for (let at = 0; at + width + minLag <= decimated.length; at += step) {
     const longest = Math.min(maxLag, decimated.length - width - at);
     for (let lag = longest; lag >= minLag; lag -= 1) {
       const power = powerFrom[at]! + powerFrom[at + lag]!;
       if (power < faint) continue;
       const alike = similarityFrom(productAt(decimated, at, lag, width), power);
-      leastAlike = Math.min(leastAlike, alike);
-      if (!best || alike > best.similarity) best = { at, lag, similarity: alike };
+      if (alike < leastAlike) leastAlike = alike;
+      if (alike <= mostAlike) continue;
+      mostAlike = alike;
+      bestAt = at;
+      bestLag = lag;
     }
   }
-  if (!best) return { isNoise: false };
+  if (bestAt < 0) return { isNoise: false };
+  const best = { at: bestAt, lag: bestLag, similarity: mostAlike };
   // Tones resemble their inverse half a period away; noise does not.
-  return { best, isNoise: best.similarity < NOISE_SIMILARITY && leastAlike > -NOISE_SIMILARITY };
+  return { best, isNoise: mostAlike < NOISE_SIMILARITY && leastAlike > -NOISE_SIMILARITY };
+}
+
+function largestOf(values: Float64Array): number {
+  let largest = 0;
+  for (let i = 0; i < values.length; i += 1) if (values[i]! > largest) largest = values[i]!;
+  return largest;
 }
 
 /** Refines a join to the exact sample. */
