@@ -7,6 +7,7 @@ const MAX_FRAME_BYTES = 1275;
 /** Maximum bytes of 20 ms, or of a shorter packet: 600 kbit/s; encoders produce at most 510. */
 const MAX_BYTES_PER_20_MS = 1500;
 const SAMPLES_PER_20_MS = 960;
+const FIRST_HYBRID_CONFIG = 12;
 const FIRST_CELT_CONFIG = 16;
 const SILK_FRAME_SAMPLES = [480, 960, 1920, 2880];
 const HYBRID_FRAME_SAMPLES = [480, 960];
@@ -15,8 +16,8 @@ const CELT_FRAME_SAMPLES = [120, 240, 480, 960];
 /** Returns the duration of one frame of a packet, by the configuration in its TOC byte (RFC 6716 §3.1, table 2). */
 function frameSamples(toc: number): number {
   const config = toc >> 3;
-  if (config < 12) return SILK_FRAME_SAMPLES[config & 3]!;
-  if (config < 16) return HYBRID_FRAME_SAMPLES[config & 1]!;
+  if (config < FIRST_HYBRID_CONFIG) return SILK_FRAME_SAMPLES[config & 3]!;
+  if (config < FIRST_CELT_CONFIG) return HYBRID_FRAME_SAMPLES[config & 1]!;
   return CELT_FRAME_SAMPLES[config & 3]!;
 }
 
@@ -162,9 +163,6 @@ export function emptyOpusPacket(before: Uint8Array): Buffer {
   return Buffer.of(code === 0 ? toc : (toc & ~3) | 1);
 }
 
-/** First TOC bytes of hybrid packets, whose frames are as short as those of CELT, and of CELT, which has no such flags (RFC 6716 §3.1). */
-const FIRST_HYBRID_TOC = 12 << 3;
-const FIRST_CELT_TOC = 16 << 3;
 /** Number of SILK frames in a frame of 10, 20, 40 and 60 ms, each with a flag for voice. */
 const SILK_FRAMES = [1, 1, 2, 3];
 /** Length up to which a packet contains no frame that was encoded. */
@@ -188,11 +186,12 @@ export class UnvoicedCopies {
   push(packet: Uint8Array, atMs: number): boolean {
     const toc = packet[0]!;
     const tocBefore = this.#toc;
-    if (toc >= FIRST_CELT_TOC || (toc & 3) !== 0 || packet.length <= MAX_EMPTY_BYTES) {
+    const config = toc >> 3;
+    if (config >= FIRST_CELT_CONFIG || (toc & 3) !== 0 || packet.length <= MAX_EMPTY_BYTES) {
       this.#toc = NONE;
       return false;
     }
-    const frames = toc >= FIRST_HYBRID_TOC ? 1 : SILK_FRAMES[(toc >> 3) & 3]!;
+    const frames = config >= FIRST_HYBRID_CONFIG ? 1 : SILK_FRAMES[config & 3]!;
     const flags = packet[1]! >> (7 - frames);
     const isCopy = tocBefore === toc && !this.#hadVoice && (flags & 1) === 1;
     const sinceMs = atMs - this.#atMs;
