@@ -34,7 +34,8 @@ export type Floor = { gapMs: number; loopMs: number; attackers: AttackReport };
 export type Measured = {
   gapMs: number;
   quietMs: number;
-  floor: Floor;
+  /** Undefined if the attack is none for a bare server. */
+  floor: Floor | undefined;
   loopMs: number;
   /** Growth by the first attack. */
   heapMb: number;
@@ -64,10 +65,10 @@ const STAYING = [
 export const mayStay = (key: string) => STAYING.some((pattern) => pattern.test(key));
 
 /** True if the server had to bear what the attack's name says. */
-function hasAttacked({ reconnectAfter }: Attack, report: AttackReport, clients: number): boolean {
+function hasAttacked(attack: Attack, report: AttackReport, clients: number): boolean {
   const { connections, accepted, messages } = report;
   // Most of those that connect again and again are to be refused.
-  if (reconnectAfter !== undefined) return connections >= leastSent(clients);
+  if ('reconnectAfter' in attack || 'isRefused' in attack) return connections >= leastSent(clients);
   return accepted >= clients * LEAST_ACCEPTED && messages >= leastSent(clients);
 }
 
@@ -75,13 +76,14 @@ function hasAttacked({ reconnectAfter }: Attack, report: AttackReport, clients: 
 export function isWithin(attack: Attack, measured: Measured, clients: number): boolean {
   const { gapMs, quietMs, floor, loopMs, heapMb, heapAgainMb, redisMb, keptKeys, attackers } =
     measured;
+  const provoked = 'provokes' in attack ? attack.provokes : undefined;
   const goal = clients === 1 ? GOALS.one : GOALS.crowd;
   return (
     hasAttacked(attack, attackers, clients) &&
-    hasAttacked(attack, floor.attackers, clients) &&
-    (attack.provokes === undefined || attackers.told[attack.provokes] !== undefined) &&
-    gapMs - Math.max(quietMs, floor.gapMs) <= goal.gapMs &&
-    loopMs - floor.loopMs <= goal.loopMs &&
+    (!floor || hasAttacked(attack, floor.attackers, clients)) &&
+    (provoked === undefined || attackers.told[provoked] !== undefined) &&
+    gapMs - Math.max(quietMs, floor?.gapMs ?? 0) <= goal.gapMs &&
+    loopMs - (floor?.loopMs ?? 0) <= goal.loopMs &&
     heapMb <= GOALS.heapMb &&
     heapAgainMb <= GOALS.heapAgainMb &&
     redisMb <= GOALS.redisMb &&
@@ -106,7 +108,9 @@ function toldOf({ told }: AttackReport): string {
 export function rowOf(name: string, measured: Measured, isMet: boolean): string {
   const { gapMs, quietMs, floor, loopMs, heapMb, heapAgainMb, redisMb, keptKeys, attackers } =
     measured;
-  const delays = [gapMs, quietMs, floor.gapMs, loopMs, floor.loopMs].map(ms);
+  const delays = [gapMs, quietMs, floor?.gapMs, loopMs, floor?.loopMs].map((value) =>
+    value === undefined ? '–' : ms(value),
+  );
   const kept = keptKeys.map((key) => `, never expires: ${JSON.stringify(key)}`).join('');
   const memory = [mb(heapMb), mb(heapAgainMb), `${mb(redisMb)}${kept}`];
   const cells = [name, ...delays, ...memory, sentOf(attackers), toldOf(attackers), met(isMet)];

@@ -1,4 +1,4 @@
-/** An attack as one client makes it, again and again until its time is over. */
+/** Attacks as one client makes them, again and again until their time is over. */
 
 /** Messages that an attacker has received on its present connection. */
 export type Told = {
@@ -12,7 +12,10 @@ export type JoinedMessage = {
   webrtc?: { send_transport: { id: string; dtls_parameters: unknown } };
 };
 
-export type Attack = {
+export type Attack = MessageAttack | RawAttack;
+
+/** An attack by messages over `/ws`. */
+export type MessageAttack = {
   name: string;
   /** Query of the connection, beside room, peer and key; a `room` other than the lobby is joined at once. */
   query?: Record<string, string>;
@@ -22,10 +25,42 @@ export type Attack = {
   perSecond?: number;
   /** Number of messages after which it closes the connection and connects again at once. */
   reconnectAfter?: number;
-  /** Connects under one name from every client of the attack, and before it closes the last connection, so that each replaces the one before. */
+  /** Connects under one name from every client of the attack, and before it closes the last connection, so that each recontexts the one before. */
   isOneName?: true;
   /** Code that the gateway must have told if the attack did what its name says. */
   provokes?: string;
+};
+
+/** An attack over connections of its own making. */
+export type RawAttack = {
+  name: string;
+  /** Connects a client. @returns what attacks until the time is over */
+  open(context: AttackContext): Promise<() => Promise<void>>;
+  /** The server serves HTTPS and WSS. */
+  isOverTls?: true;
+  /** Largest number of clients, where one process cannot be more. */
+  mostClients?: number;
+  /** Most of its connections are to be refused: it is an attack if there were enough of them. */
+  isRefused?: true;
+  /** Nothing of it is for a server that only relays: there is no floor but quiet. */
+  hasNoFloor?: true;
+};
+
+/** Target of one client of a {@link RawAttack}, and the counts that it reports. */
+export type AttackContext = {
+  url: string;
+  apiKey: string;
+  /** Its number. */
+  client: number;
+  isOver: () => boolean;
+  /** Counts a connection. */
+  noteConnection: () => void;
+  /** Counts this client as accepted. */
+  noteAccepted: () => void;
+  /** Counts messages that left. */
+  noteSent: (messages: number, bytes: number) => void;
+  /** Counts a code that the server told. */
+  noteTold: (code: string) => void;
 };
 
 /** Counts of one attack, for the table. */

@@ -1,5 +1,5 @@
 import { WebSocket } from 'ws';
-import type { Attack, AttackReport, Told } from './attack.ts';
+import type { AttackContext, AttackReport, MessageAttack, RawAttack, Told } from './attack.ts';
 import { ATTACKS } from './attacks.ts';
 
 /**
@@ -26,7 +26,7 @@ const note = (what: string) => (report.told[what] = (report.told[what] ?? 0) + 1
 /** A connection, with what came over it. */
 type Connection = { socket: WebSocket; told: Told; close(): void };
 
-function open(attack: Attack, client: number): Connection {
+function open(attack: MessageAttack, client: number): Connection {
   const told: Told = { isAccepted: false, joined: undefined };
   const address = new URL('/ws', url.replace('http', 'ws'));
   const peer = attack.isOneName ? 'attacker' : `attacker-${client}`;
@@ -76,7 +76,7 @@ function send(socket: WebSocket, message: string | Buffer): void {
 }
 
 /** Sends over an open connection until the connection or the time is over. */
-async function flood(attack: Attack, { socket, told }: Connection): Promise<void> {
+async function flood(attack: MessageAttack, { socket, told }: Connection): Promise<void> {
   const startMs = performance.now();
   let sent = 0;
   for (const message of attack.messages(told)) {
@@ -93,7 +93,11 @@ async function flood(attack: Attack, { socket, told }: Connection): Promise<void
   if (attack.reconnectAfter !== undefined) await pause(1);
 }
 
-async function attackAgain(attack: Attack, client: number, first: Connection): Promise<void> {
+async function attackAgain(
+  attack: MessageAttack,
+  client: number,
+  first: Connection,
+): Promise<void> {
   let connection = first;
   let last = first;
   while (!isOver()) {
@@ -111,12 +115,37 @@ async function attackAgain(attack: Attack, client: number, first: Connection): P
   }
 }
 
+async function attackByMessages(attack: MessageAttack): Promise<void> {
+  const first = Array.from({ length: Number(clients) }, (_, client) => open(attack, client));
+  await Promise.all(first.map(settled));
+  endsAtMs = performance.now() + Number(seconds) * 1000;
+  await Promise.all(first.map((connection, client) => attackAgain(attack, client, connection)));
+}
+
+const contextOf = (client: number): AttackContext => ({
+  url,
+  apiKey,
+  client,
+  isOver,
+  noteConnection: () => (report.connections += 1),
+  noteAccepted: () => accepted.add(client),
+  noteSent: (messages, bytes) => {
+    report.messages += messages;
+    report.bytes += bytes;
+  },
+  noteTold: note,
+});
+
+async function attackRawly(attack: RawAttack): Promise<void> {
+  const contexts = Array.from({ length: Number(clients) }, (_, client) => contextOf(client));
+  const attacking = await Promise.all(contexts.map((context) => attack.open(context)));
+  endsAtMs = performance.now() + Number(seconds) * 1000;
+  await Promise.all(attacking.map((run) => run()));
+}
+
 const attack = ATTACKS[Number(index)];
 if (!attack) throw new Error(`there is no attack ${index}`);
 endsAtMs = performance.now() + MAX_CONNECT_MS;
-const first = Array.from({ length: Number(clients) }, (_, client) => open(attack, client));
-await Promise.all(first.map(settled));
-endsAtMs = performance.now() + Number(seconds) * 1000;
-await Promise.all(first.map((connection, client) => attackAgain(attack, client, connection)));
+await ('open' in attack ? attackRawly(attack) : attackByMessages(attack));
 process.send?.({ ...report, accepted: accepted.size });
 process.disconnect();

@@ -1,18 +1,29 @@
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { createServer, type RequestListener } from 'node:http';
+import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { type WebSocket, WebSocketServer } from 'ws';
 import { LoopDelay } from '../loop-delay.ts';
 import { BARE_JOINED } from './bare-joined.ts';
 
 /**
- * A process that does nothing but pass on: a bare WebSocket server in the gateway's place. It parses text, relays binary
+ * `bare-server.ts [CERT KEY]`: a process that does nothing but pass on, a bare WebSocket server in the gateway's place. It parses text, relays binary
  * messages within a room, and shows what the attackers' load alone costs on this machine: the floor. Its parent sends `reset`
  * before the attack, and `report` after it to be told the 99th percentile of the event loop's delay, ms.
  */
 
 const rooms = new Map<string, Set<WebSocket>>();
-const server = new WebSocketServer({ host: '127.0.0.1', port: 0, perMessageDeflate: false });
-await once(server, 'listening');
+const [, , certFile, keyFile] = process.argv;
+/** Answers each request without an upgrade at once. */
+const answer: RequestListener = (_, response) => response.end('bare');
+const http =
+  certFile && keyFile
+    ? createTlsServer({ cert: readFileSync(certFile), key: readFileSync(keyFile) }, answer)
+    : createServer(answer);
+const server = new WebSocketServer({ server: http, perMessageDeflate: false });
+http.listen(0, '127.0.0.1');
+await once(http, 'listening');
 
 server.on('connection', (socket, request) => {
   const { searchParams } = new URL(request.url ?? '', 'ws://localhost');
@@ -44,5 +55,6 @@ process.on('message', (message) => {
   else loopDelay.start();
 });
 
-const { port } = server.address() as AddressInfo;
-process.stdout.write(`ready ${JSON.stringify({ url: `http://127.0.0.1:${port}` })}\n`);
+const { port } = http.address() as AddressInfo;
+const scheme = certFile ? 'https' : 'http';
+process.stdout.write(`ready ${JSON.stringify({ url: `${scheme}://127.0.0.1:${port}` })}\n`);

@@ -10,11 +10,16 @@ export const REPORT_TIMEOUT_MS = 30_000;
 export const script = (name: string) => fileURLToPath(new URL(`./${name}.ts`, import.meta.url));
 
 /** Starts a script of this folder on the core of the load. */
-export const startScript = (what: string, name: string, ...words: string[]) =>
-  new Child(what, [process.execPath, script(name), ...words], {}, String(PINNING?.load));
+export const startScript = (
+  what: string,
+  name: string,
+  words: string[],
+  environment: Record<string, string> = {},
+) =>
+  new Child(what, [process.execPath, script(name), ...words], environment, String(PINNING?.load));
 
-export const openListeners = (url: string, key: string) =>
-  startScript('the listeners', 'listeners', url, key);
+export const openListeners = (url: string, key: string, environment?: Record<string, string>) =>
+  startScript('the listeners', 'listeners', [url, key], environment);
 
 /** Returns the longest time, ms, for which one of the two heard nothing since this was last asked. */
 export async function askGap(listeners: Child): Promise<number> {

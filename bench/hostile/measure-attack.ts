@@ -1,6 +1,9 @@
+import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import { createClient } from 'redis';
+import { makeCertificates, type TestCertificates } from '../../test/support/certificates.ts';
 import { timingsOf } from '../../test/support/process.ts';
 import { Child } from '../child.ts';
 import { GatewayProcess } from '../gateway-process.ts';
@@ -36,51 +39,87 @@ const NEVER_EXPIRES = -1;
 /** Verdict and row of the table. */
 export type Row = { text: string; isMet: boolean };
 
+/** The attack of a row, and its duration; certificates if it goes over TLS. */
+type AttackLoad = {
+  /** Place of the attack in {@link ATTACKS}. */
+  index: number;
+  clients: number;
+  plan: 'free' | 'pro';
+  seconds: number;
+  certificates: TestCertificates | undefined;
+};
+
 /** Two peers of one account talk while a client, or 500, of another account attack: measures what the two hear of it. */
 export async function reportAttack(index: number, clients: number, seconds: number): Promise<Row> {
-  const floor = await measureFloor(index, clients, seconds);
-  const measured = { ...(await measure(index, clients, seconds)), floor };
-  const { [index]: wanted } = ATTACKS;
-  const isMet = isWithin(wanted!, measured, clients);
-  return { text: rowOf(wanted!.name, measured, isMet), isMet };
+  await using opened = new AsyncDisposableStack();
+  const wanted = ATTACKS[index]!;
+  const load: AttackLoad = {
+    index,
+    clients: 'mostClients' in wanted ? Math.min(clients, wanted.mostClients) : clients,
+    plan: clients === 1 ? 'free' : 'pro',
+    seconds,
+    certificates: 'isOverTls' in wanted ? await openCertificates(opened) : undefined,
+  };
+  const floor = 'hasNoFloor' in wanted ? undefined : await measureFloor(load);
+  const measured = { ...(await measure(load)), floor };
+  const isMet = isWithin(wanted, measured, load.clients);
+  return { text: rowOf(wanted.name, measured, isMet), isMet };
 }
 
-async function measureFloor(index: number, clients: number, seconds: number): Promise<Floor> {
+/** Makes a certificate for the servers of a row, which this process trusts from now on; its children are told ({@link environmentOf}). */
+async function openCertificates(opened: AsyncDisposableStack): Promise<TestCertificates> {
+  const certificates = opened.adopt(await makeCertificates('IP:127.0.0.1'), (made) => made.close());
+  const trusted = await readFile(certificates.caFile, 'utf8');
+  setDefaultCACertificates([...getCACertificates('default'), trusted]);
+  return certificates;
+}
+
+/** Environment of a row's clients. */
+const environmentOf = ({ certificates }: AttackLoad): Record<string, string> =>
+  certificates ? { NODE_EXTRA_CA_CERTS: certificates.caFile } : {};
+
+async function measureFloor(load: AttackLoad): Promise<Floor> {
+  const { seconds, certificates } = load;
   await using opened = new AsyncDisposableStack();
+  const files = certificates ? [certificates.certFile, certificates.keyFile] : [];
   const server = opened.adopt(
-    new Child('the bare server', [process.execPath, script('bare-server')]),
+    new Child('the bare server', [process.execPath, script('bare-server'), ...files]),
     (child) => child.stop(),
   );
   const { url } = await server.ready();
-  const listeners = opened.adopt(openListeners(String(url), 'none'), (child) => child.stop());
+  const listeners = opened.adopt(openListeners(String(url), 'none', environmentOf(load)), (child) =>
+    child.stop(),
+  );
   await listeners.ready();
   await askGap(listeners);
   server.process.send('reset');
   const shorter = Math.min(seconds, MAX_FLOOR_SECONDS);
-  const attackers = await attack(String(url), 'none', index, clients, shorter);
+  const attackers = await attack(String(url), 'none', { ...load, seconds: shorter });
   const gapMs = await askGap(listeners);
   const loopMs = server.nextMessage<number>(REPORT_TIMEOUT_MS);
   server.process.send('report');
   return { gapMs, loopMs: await loopMs, attackers };
 }
 
-async function measure(
-  index: number,
-  clients: number,
-  seconds: number,
-): Promise<Omit<Measured, 'floor'>> {
+async function measure(load: AttackLoad): Promise<Omit<Measured, 'floor'>> {
+  const { plan, seconds, certificates } = load;
   await using opened = new AsyncDisposableStack();
   const timings = timingsOf({ usage: { writeEveryMs: USAGE_WRITE_MS } });
   const gateway = opened.use(
     await GatewayProcess.start(CROWD, {
       probe: true,
-      environment: { OPERATOR_KEY, RESUME_MS: String(RESUME_MS), ...timings },
+      environment: {
+        OPERATOR_KEY,
+        RESUME_MS: String(RESUME_MS),
+        ...timings,
+        ...(certificates && { TLS_CERT: certificates.certFile, TLS_KEY: certificates.keyFile }),
+      },
     }),
   );
-  const plan = clients === 1 ? 'free' : 'pro';
   const { api_key: key } = await createAccount(gateway.url, plan, REFUSING_ENDPOINT);
-  const listeners = opened.adopt(openListeners(gateway.url, gateway.apiKey), (child) =>
-    child.stop(),
+  const listeners = opened.adopt(
+    openListeners(gateway.url, gateway.apiKey, environmentOf(load)),
+    (child) => child.stop(),
   );
   await listeners.ready();
   const redis = await openRedis(gateway.dataDir);
@@ -93,12 +132,12 @@ async function measure(
   const keysBefore = await keysOf(redis);
   gateway.resetProbe();
   await askGap(listeners);
-  const attackers = await attack(gateway.url, key, index, clients, seconds);
+  const attackers = await attack(gateway.url, key, load);
   const gapMs = await askGap(listeners);
   const { loopDelayP99Ms: loopMs } = await gateway.askProbe();
   await untilGone(gateway.url);
   const heapAfter = await gateway.askHeapBytes();
-  await attack(gateway.url, key, index, clients, Math.min(seconds, MAX_SECOND_SECONDS));
+  await attack(gateway.url, key, { ...load, seconds: Math.min(seconds, MAX_SECOND_SECONDS) });
   await untilGone(gateway.url);
   const heapAgain = await gateway.askHeapBytes();
   return {
@@ -113,15 +152,10 @@ async function measure(
   };
 }
 
-async function attack(
-  url: string,
-  key: string,
-  index: number,
-  clients: number,
-  seconds: number,
-): Promise<AttackReport> {
+async function attack(url: string, key: string, load: AttackLoad): Promise<AttackReport> {
+  const { index, clients, seconds } = load;
   const words = [url, key, index, clients, seconds].map(String);
-  const attacker = startScript('the attackers', 'attacker', ...words);
+  const attacker = startScript('the attackers', 'attacker', words, environmentOf(load));
   try {
     return await attacker.nextMessage<AttackReport>(seconds * 1000 + REPORT_TIMEOUT_MS);
   } finally {

@@ -63,7 +63,7 @@ async function measure(index: number) {
   await listeners.ready();
   const places: Places = { url: gateway.url, otherUrl: other?.url ?? '', apiKey };
   const crowd = opened.adopt(
-    startScript('the crowd', 'crowd', String(index), JSON.stringify(places)),
+    startScript('the crowd', 'crowd', [String(index), JSON.stringify(places)]),
     (child) => child.stop(),
   );
   await crowd.ready(REPORT_TIMEOUT_MS);

@@ -1,8 +1,15 @@
 import { expect, test } from 'vitest';
 import type { AttackReport } from '../../../bench/hostile/attack.ts';
-import { isWithin, mayStay, type Measured, rowOf } from '../../../bench/hostile/attack-row.ts';
+import {
+  type Floor,
+  isWithin,
+  mayStay,
+  type Measured,
+  rowOf,
+} from '../../../bench/hostile/attack-row.ts';
 import { ATTACKS } from '../../../bench/hostile/attacks.ts';
 import { BARE_JOINED } from '../../../bench/hostile/bare-joined.ts';
+import { MESSAGE_ATTACKS } from '../../../bench/hostile/message-attacks.ts';
 
 const SENT: AttackReport = {
   connections: 1,
@@ -12,10 +19,11 @@ const SENT: AttackReport = {
   told: { '4429': 1 },
 };
 const NOTHING_SENT: AttackReport = { connections: 1, accepted: 1, messages: 0, bytes: 0, told: {} };
+const FLOOR: Floor = { gapMs: 25, loopMs: 1, attackers: SENT };
 const QUIET: Measured = {
   gapMs: 25,
   quietMs: 25,
-  floor: { gapMs: 25, loopMs: 1, attackers: SENT },
+  floor: FLOOR,
   loopMs: 1,
   heapMb: 0,
   heapAgainMb: 0,
@@ -24,6 +32,8 @@ const QUIET: Measured = {
   attackers: SENT,
 };
 const attackCalled = (name: string) => ATTACKS.find((attack) => attack.name.includes(name))!;
+const messagesCalled = (name: string) =>
+  MESSAGE_ATTACKS.find((attack) => attack.name.includes(name))!;
 const FLOOD = attackCalled('malformed JSON');
 
 test('a row without an attack does not meet its goals', () => {
@@ -31,7 +41,7 @@ test('a row without an attack does not meet its goals', () => {
   expect(isWithin(FLOOD, { ...QUIET, attackers: NOTHING_SENT }, 1)).toBe(false);
   const refused = { connections: 725, accepted: 0, messages: 320, bytes: 0, told: { '1006': 1 } };
   expect(isWithin(FLOOD, { ...QUIET, attackers: refused }, 1)).toBe(false);
-  const floor = { ...QUIET.floor, attackers: NOTHING_SENT };
+  const floor = { ...FLOOR, attackers: NOTHING_SENT };
   expect(isWithin(FLOOD, { ...QUIET, floor }, 1)).toBe(false);
   // One message of each is no flood.
   expect(isWithin(FLOOD, QUIET, 500)).toBe(false);
@@ -39,7 +49,7 @@ test('a row without an attack does not meet its goals', () => {
 
 test('an attack that only connects needs connections, not messages', () => {
   const connecting = { ...NOTHING_SENT, connections: 100 };
-  const row = { ...QUIET, floor: { ...QUIET.floor, attackers: connecting } };
+  const row = { ...QUIET, floor: { ...FLOOR, attackers: connecting } };
   const going = attackCalled('connects and goes');
   expect(isWithin(going, { ...row, attackers: connecting }, 1)).toBe(true);
   expect(isWithin(going, { ...row, attackers: NOTHING_SENT }, 1)).toBe(false);
@@ -47,11 +57,21 @@ test('an attack that only connects needs connections, not messages', () => {
 
 test('a client that replaces itself must be told so', () => {
   const connecting = { ...NOTHING_SENT, connections: 100 };
-  const row = { ...QUIET, floor: { ...QUIET.floor, attackers: connecting } };
+  const row = { ...QUIET, floor: { ...FLOOR, attackers: connecting } };
   const replacing = attackCalled('replaces itself');
   expect(isWithin(replacing, { ...row, attackers: connecting }, 1)).toBe(false);
   const attackers = { ...connecting, told: { '4409': 90 } };
   expect(isWithin(replacing, { ...row, attackers }, 1)).toBe(true);
+});
+
+test('a row without a floor is judged beyond quiet alone', () => {
+  const row: Measured = { ...QUIET, floor: undefined };
+  const rtp = attackCalled('RTP without pause');
+  expect(isWithin(rtp, row, 50)).toBe(false);
+  const attackers = { ...SENT, accepted: 50 };
+  expect(isWithin(rtp, { ...row, attackers }, 50)).toBe(true);
+  expect(isWithin(rtp, { ...row, attackers, gapMs: 226 }, 50)).toBe(false);
+  expect(rowOf(rtp.name, row, true)).toContain('| 25 ms | 25 ms | – | 1 ms | – |');
 });
 
 test('memory after a second attack, and keys that never expire, are judged', () => {
@@ -76,7 +96,7 @@ test('a row shows what was sent, and says so where the attackers were told nothi
 test('attacks on WebRTC send messages of their own to the bare server too', () => {
   for (const name of ['`produce`', '`restart_ice`', '`connect_transport`']) {
     const told = { isAccepted: true, joined: BARE_JOINED };
-    const [, message] = attackCalled(name).messages(told);
+    const [, message] = messagesCalled(name).messages(told);
     expect(JSON.parse(String(message))).toMatchObject({
       type: name.replaceAll('`', ''),
       transport_id: BARE_JOINED.webrtc?.send_transport.id,

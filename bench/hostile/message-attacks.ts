@@ -1,0 +1,224 @@
+import { randomBytes } from 'node:crypto';
+import type { MessageAttack, Told } from './attack.ts';
+
+/** Attacks by messages: what a client with a valid key can send over `/ws`. */
+
+const PCM = 'pcm_s16le;rate=44100;channels=1';
+const IN_ROOM = { room: 'attacked' };
+
+function* repeat(...messages: (string | Buffer | undefined)[]) {
+  for (;;) yield* messages;
+}
+
+function* numbered(make: (n: number) => string | Buffer) {
+  for (let n = 0; ; n += 1) yield make(n);
+}
+
+const json = (message: object) => JSON.stringify(message);
+
+/** Sends a message about the client's own WebRTC transport, once there is one. */
+function* ofTransport(told: Told, make: (id: string, n: number) => object) {
+  yield json({ type: 'join', room: 'attacked', media: 'webrtc' });
+  for (let n = 0; ; n += 1) {
+    const id = told.joined?.webrtc?.send_transport.id;
+    yield id === undefined ? undefined : json(make(id, n));
+  }
+}
+
+const produce = (transport_id: string, n: number) => ({
+  type: 'produce',
+  transport_id,
+  kind: 'audio',
+  rtp_parameters: {
+    codecs: [{ mimeType: 'audio/opus', payloadType: 111, clockRate: 48_000, channels: 2 }],
+    encodings: [{ ssrc: 1000 + n }],
+  },
+});
+
+/** An EBML header, an open segment and an audio track, as a recorder begins. */
+const WEBM_START = Buffer.from(
+  '1a45dfa3874282847765626d18538067ffffffffffffffff1549a96685' +
+    '2ad7b1830f42401654ae6b94ae92d7810173c58101838102868641' +
+    '5f4f505553',
+  'hex',
+);
+/** The head of a Void element of 240 KB. */
+const WEBM_VOID = Buffer.from([0xec, 0x23, 0xa9, 0x80]);
+/** A cluster that says that it has 2^47 bytes, again and again. */
+const WEBM_CLUSTERS = Buffer.concat(
+  Array<Buffer>(1000).fill(Buffer.from('1f43b67501800000000000', 'hex')),
+);
+/** Six bytes that begin an Ogg stream. */
+const OGG_START = Buffer.from([0x4f, 0x67, 0x67, 0x53, 0, 2]);
+
+function* webmByteByByte() {
+  yield WEBM_START;
+  yield WEBM_VOID;
+  yield* repeat(Buffer.from([0]));
+}
+
+function* webmClusters() {
+  yield WEBM_START;
+  yield* repeat(WEBM_CLUSTERS);
+}
+
+/** An Opus packet of 20 ms with padding up to 64 KiB (RFC 6716 §3.2.5). */
+const PADDED_OPUS = Buffer.concat([
+  Buffer.from([0xfb, 0x41, ...Array<number>(256).fill(255), 0]),
+  randomBytes(65_536 - 259),
+]);
+/** Silence of 2.5 ms. */
+const SHORT_OPUS = Buffer.from([0xe0, 0xff, 0xfe]);
+
+const DEEP = `${'['.repeat(32_000)}${']'.repeat(32_000)}`;
+
+/** Bytes of which long runs repeat after others that differ: costly to a detector that looks for repetitions. */
+const REPETITIVE = Buffer.concat(
+  Array.from({ length: 300 }, (_, n) =>
+    Buffer.concat([Buffer.from([n, n >> 8]), Buffer.alloc(70)]),
+  ),
+);
+
+export const MESSAGE_ATTACKS: MessageAttack[] = [
+  {
+    name: '`configure` of the format without pause',
+    query: IN_ROOM,
+    messages: () => repeat(json({ type: 'configure', audio: PCM })),
+  },
+  {
+    name: '`configure` of the volume without pause',
+    query: IN_ROOM,
+    messages: () => numbered((n) => json({ type: 'configure', volume: { nobody: n % 2 } })),
+  },
+  {
+    name: '`configure` of the mute without pause',
+    query: IN_ROOM,
+    messages: () => numbered((n) => json({ type: 'configure', mute: n % 2 === 0 })),
+  },
+  {
+    name: '`webm_opus`: an element of 240 KB in messages of one byte',
+    query: { ...IN_ROOM, audio: 'webm_opus' },
+    messages: webmByteByByte,
+  },
+  {
+    name: '`webm_opus`: clusters that never end',
+    query: { ...IN_ROOM, audio: 'webm_opus' },
+    messages: webmClusters,
+  },
+  {
+    name: '`ogg_opus`: messages of six bytes that each begin a recording',
+    query: { ...IN_ROOM, audio: 'ogg_opus' },
+    messages: () => repeat(OGG_START),
+  },
+  {
+    name: '`join` of the room in which it is',
+    query: IN_ROOM,
+    messages: () => repeat(json({ type: 'join', room: 'attacked' })),
+  },
+  {
+    name: '`join` of ever new rooms',
+    messages: () => numbered((n) => json({ type: 'join', room: `r${n}` })),
+  },
+  {
+    name: '`join` of two rooms in turn',
+    messages: () => numbered((n) => json({ type: 'join', room: `r${n % 2}` })),
+  },
+  {
+    name: '`join` and `leave` in turn',
+    messages: () => repeat(json({ type: 'join', room: 'attacked' }), json({ type: 'leave' })),
+  },
+  {
+    name: '`join` with WebRTC, again and again',
+    messages: () => repeat(json({ type: 'join', room: 'attacked', media: 'webrtc' })),
+  },
+  { name: '`produce` without end', messages: (told) => ofTransport(told, produce) },
+  {
+    name: '`restart_ice` without pause',
+    messages: (told) =>
+      ofTransport(told, (transport_id) => ({ type: 'restart_ice', transport_id })),
+  },
+  {
+    name: '`connect_transport` without pause',
+    messages: (told) =>
+      ofTransport(told, (transport_id) => ({
+        type: 'connect_transport',
+        transport_id,
+        dtls_parameters: told.joined?.webrtc?.send_transport.dtls_parameters,
+      })),
+  },
+  {
+    name: '`pause_producer` and `resume_producer` of nobody',
+    query: IN_ROOM,
+    messages: () =>
+      numbered((n) =>
+        json({ type: n % 2 ? 'pause_producer' : 'resume_producer', producer_id: 'nobody' }),
+      ),
+  },
+  {
+    name: '`resume_consumer` of nobody',
+    query: IN_ROOM,
+    messages: () => repeat(json({ type: 'resume_consumer', consumer_id: 'nobody' })),
+  },
+  { name: 'unknown messages', messages: () => repeat(json({ type: 'dance' })) },
+  { name: 'malformed JSON', messages: () => repeat('{"type":') },
+  {
+    name: 'JSON that is 32,000 arrays deep',
+    messages: () => repeat(`{"type":"join","room":${DEEP}}`),
+  },
+  {
+    name: 'Opus packets padded to 64 KB, 50 a second',
+    query: { ...IN_ROOM, audio: 'opus' },
+    messages: () => repeat(PADDED_OPUS),
+    perSecond: 50,
+  },
+  {
+    name: 'Opus packets of 2.5 ms without pause',
+    query: { ...IN_ROOM, audio: 'opus' },
+    messages: () => repeat(SHORT_OPUS),
+  },
+  {
+    name: 'PCM without pause',
+    query: { ...IN_ROOM, audio: PCM },
+    messages: () => repeat(Buffer.alloc(65_536, 1)),
+  },
+  {
+    name: 'PCM in messages of one byte',
+    query: { ...IN_ROOM, audio: PCM },
+    messages: () => repeat(Buffer.alloc(1)),
+  },
+  {
+    name: 'bytes that repeat, and `configure` of `auto`, ten times a second',
+    query: { ...IN_ROOM, audio: 'auto' },
+    messages: () =>
+      repeat(REPETITIVE, REPETITIVE, REPETITIVE, json({ type: 'configure', audio: 'auto' })),
+    perSecond: 40,
+  },
+  {
+    name: 'messages of 64 KB of an unknown format, without pause',
+    query: { ...IN_ROOM, audio: 'opaque' },
+    messages: () => repeat(Buffer.alloc(65_536, 1)),
+  },
+  {
+    name: 'messages of one byte of an unknown format, without pause',
+    query: { ...IN_ROOM, audio: 'opaque' },
+    messages: () => repeat(Buffer.alloc(1)),
+  },
+  {
+    name: 'random bytes without a format',
+    query: { ...IN_ROOM, audio: 'auto' },
+    messages: () => numbered(() => randomBytes(16_384)),
+  },
+  { name: 'connects and goes', messages: () => repeat(undefined), reconnectAfter: 1 },
+  {
+    name: 'connects, joins and goes',
+    messages: () => numbered((n) => json({ type: 'join', room: `r${n}` })),
+    reconnectAfter: 1,
+  },
+  {
+    name: 'replaces itself',
+    messages: () => repeat(undefined),
+    reconnectAfter: 1,
+    isOneName: true,
+    provokes: '4409',
+  },
+];
