@@ -35,6 +35,7 @@ export const DrainSchema = Type.Object(
 /** Time that they have in fact, ms: less if they were asked before. */
 export const DrainingSchema = Type.Object({ deadline_ms: Type.Integer() });
 const security = [{ operatorKey: [] }];
+const ROOT = '/api/admin/accounts';
 
 export type AdminParts = {
   guard: RestGuard;
@@ -49,13 +50,19 @@ export type AdminParts = {
 };
 
 /** Routes under `/api/admin`: accounts, as in `npm run accounts` but for `rotate-token-key`, and the node's drain. */
-export function registerAdminRoutes(
+export function registerAdminRoutes(server: RestServer, parts: AdminParts): void {
+  registerAccounts(server, parts);
+  registerKeys(server, parts);
+  registerUsage(server, parts);
+  registerDrain(server, parts);
+}
+
+function registerAccounts(
   server: RestServer,
-  { guard, accounts, reports, drain }: AdminParts,
+  { guard, accounts }: Pick<AdminParts, 'guard' | 'accounts'>,
 ): void {
-  const root = '/api/admin/accounts';
   server.get(
-    root,
+    ROOT,
     {
       onRequest: guard.operator,
       schema: {
@@ -67,7 +74,7 @@ export function registerAdminRoutes(
     async (_request, reply) => sendAccounts(reply, accounts),
   );
   server.post(
-    root,
+    ROOT,
     {
       onRequest: guard.operator,
       schema: {
@@ -86,7 +93,7 @@ export function registerAdminRoutes(
     },
   );
   server.get(
-    `${root}/:id`,
+    `${ROOT}/:id`,
     {
       onRequest: guard.operator,
       schema: {
@@ -104,7 +111,7 @@ export function registerAdminRoutes(
     },
   );
   server.patch(
-    `${root}/:id`,
+    `${ROOT}/:id`,
     {
       onRequest: guard.operator,
       schema: {
@@ -117,8 +124,14 @@ export function registerAdminRoutes(
     },
     (request) => accounts.update(request.params.id, request.body),
   );
+}
+
+function registerKeys(
+  server: RestServer,
+  { guard, accounts }: Pick<AdminParts, 'guard' | 'accounts'>,
+): void {
   server.post(
-    `${root}/:id/keys`,
+    `${ROOT}/:id/keys`,
     {
       onRequest: guard.operator,
       schema: {
@@ -134,7 +147,7 @@ export function registerAdminRoutes(
     },
   );
   server.delete(
-    `${root}/:id/keys/:key_id`,
+    `${ROOT}/:id/keys/:key_id`,
     {
       onRequest: guard.operator,
       schema: {
@@ -149,8 +162,14 @@ export function registerAdminRoutes(
       return reply.code(204).send(null);
     },
   );
+}
+
+function registerUsage(
+  server: RestServer,
+  { guard, accounts, reports }: Pick<AdminParts, 'guard' | 'accounts' | 'reports'>,
+): void {
   server.get(
-    `${root}/:id/usage`,
+    `${ROOT}/:id/usage`,
     {
       onRequest: guard.operator,
       schema: {
@@ -166,6 +185,12 @@ export function registerAdminRoutes(
       return reports.send(reply, id, request.query);
     },
   );
+}
+
+function registerDrain(
+  server: RestServer,
+  { guard, drain }: Pick<AdminParts, 'guard' | 'drain'>,
+): void {
   server.post(
     '/api/admin/drain',
     {

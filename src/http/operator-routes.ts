@@ -24,11 +24,16 @@ const RoomListQuerySchema = Type.Object(
 );
 const security = [{ operatorKey: [] }];
 
+type OperatorParts = { guard: RestGuard; operator: Operator };
+
 /** `/api/admin/nodes`, `/rooms` and their actions: all nodes as one, protected by the operator's key. */
-export function registerOperatorRoutes(
-  server: RestServer,
-  { guard, operator }: { guard: RestGuard; operator: Operator },
-): void {
+export function registerOperatorRoutes(server: RestServer, parts: OperatorParts): void {
+  registerNodes(server, parts);
+  registerRooms(server, parts);
+  registerPeers(server, parts);
+}
+
+function registerNodes(server: RestServer, { guard, operator }: OperatorParts): void {
   server.get(
     '/api/admin/nodes',
     {
@@ -71,6 +76,9 @@ export function registerOperatorRoutes(
       return reply.code(202).send({ deadline_ms: leftMs });
     },
   );
+}
+
+function registerRooms(server: RestServer, { guard, operator }: OperatorParts): void {
   server.get(
     '/api/admin/rooms',
     {
@@ -100,6 +108,9 @@ export function registerOperatorRoutes(
     },
     (request) => operator.room(request.params),
   );
+}
+
+function registerPeers(server: RestServer, { guard, operator }: OperatorParts): void {
   server.post(
     '/api/admin/accounts/:id/peers/:peer/kick',
     {
