@@ -39,120 +39,174 @@ export type WebhookWorker = {
  * loses none.
  */
 export async function openWebhookWorker(
-  { redis, accounts, clock, log }: WebhookWorkerParts,
-  { keepMs, maxEvents }: WebhookLimits,
+  parts: WebhookWorkerParts,
+  limits: WebhookLimits,
   timings: Timings,
 ): Promise<WebhookWorker> {
+  const { redis, clock, log } = parts;
   const onFault = logFaults(log, 'webhook worker failed; retrying');
+  const tryTo = (work: Promise<unknown> | undefined) => void work?.catch(onFault);
   const outbox = new WebhookOutbox(redis);
-  const store = new WebhookStore(redis, maxEvents);
+  const store = new WebhookStore(redis, limits.maxEvents);
   const deadNodes = new DeadNodes(store, timings.webhooks.deadAfterMs, clock.wallMs);
-  const worker = randomUUID();
-  const workers = new Liveness(timings.jobs.lockMs);
-  const senders = new Map<number, AccountSender>();
-  /** Accounts that were released since this worker began to request its share. */
-  const released = new Set<number>();
-  let isClosed = false;
-
-  const parts: SenderParts = {
-    outbox,
-    accounts,
-    clock,
-    log,
-    timings: timings.webhooks,
-    keepMs,
-    maxRequests: () =>
-      Math.max(1, Math.min(MAX_REQUESTS_PER_ACCOUNT, Math.floor(MAX_REQUESTS / senders.size))),
-    release: async (accountId) => {
-      const isReleased = await outbox.release(worker, accountId);
-      if (isReleased) {
-        released.add(accountId);
-        drop(accountId);
-        // Events since then were reported to the sender that has just ended.
-        tryTo(onNews(accountId));
-      } else {
-        senders.get(accountId)?.poke();
-      }
-    },
-    onFault,
-  };
-  const drop = (accountId: number) => {
-    senders.get(accountId)?.close();
-    senders.delete(accountId);
-  };
-  const start = (accountId: number) => {
-    const sender = senders.get(accountId);
-    if (sender) sender.poke();
-    else if (!isClosed) senders.set(accountId, new AccountSender(accountId, parts));
-  };
-  const share = async () => {
-    // One after the other, because an outdated answer would undo the last one.
-    sharing ??= shareNow().finally(() => {
-      sharing = undefined;
-    });
-    await sharing;
-  };
-  let sharing: Promise<void> | undefined;
-  /** Requests this worker's share; accounts of dead workers are free at once. @returns this worker's accounts */
-  const shareWithLiving = async () => {
-    try {
-      let shared = await outbox.share(worker, MAX_ACCOUNTS, []);
-      workers.see(shared.workers, clock.wallMs());
-      const dead = workers.dead().map(([id]) => id);
-      if (dead.length > 0) shared = await outbox.share(worker, MAX_ACCOUNTS, dead);
-      for (const id of dead) workers.forget(id);
-      return shared.accounts;
-    } catch (fault) {
-      workers.restart();
-      throw fault;
-    }
-  };
-  const shareNow = async () => {
-    // Accounts claimed or released meanwhile are missing from the answer.
-    const before = [...senders];
-    released.clear();
-    const own = new Set(await shareWithLiving());
-    for (const [accountId, sender] of before) {
-      if (!own.has(accountId) && senders.get(accountId) === sender) drop(accountId);
-    }
-    for (const accountId of own) if (!released.has(accountId)) start(accountId);
-  };
+  const share = new AccountShare(outbox, parts, limits, timings, onFault);
   const sweep = async () => {
     await deadNodes.sweep();
     await outbox.adopt();
-    await share();
+    await share.request();
   };
-  const onNews = async (accountId: number) => {
-    const sender = senders.get(accountId);
-    if (sender) sender.poke();
-    else if (senders.size < MAX_ACCOUNTS && (await outbox.claim(worker, accountId)))
-      start(accountId);
-  };
-  const tryTo = (work: Promise<unknown> | undefined) => void work?.catch(onFault);
 
-  await share();
+  await share.request();
   await redis.subscribe(WEBHOOK_NEWS, {
-    onMessage: (accountId) => tryTo(onNews(Number.parseInt(accountId, 10))),
+    onMessage: (accountId) => tryTo(share.onNews(Number.parseInt(accountId, 10))),
     onGap: () => tryTo(sweep()),
   });
   await redis.subscribe(ACCOUNT_CHANGES, {
-    onMessage: (accountId) => tryTo(senders.get(Number(accountId))?.changed()),
+    onMessage: (accountId) => tryTo(share.senderOf(Number(accountId))?.changed()),
     onGap: () => {
-      for (const sender of senders.values()) tryTo(sender.changed());
+      for (const sender of share.senders) tryTo(sender.changed());
     },
   });
   const timers = [
     setInterval(() => tryTo(sweep()), timings.webhooks.sweepEveryMs),
-    setInterval(() => tryTo(share()), timings.jobs.lockMs / 3),
+    setInterval(() => tryTo(share.request()), timings.jobs.lockMs / 3),
   ];
   tryTo(sweep());
   return {
     close: async () => {
-      isClosed = true;
       for (const timer of timers) clearInterval(timer);
-      for (const accountId of senders.keys()) drop(accountId);
-      // Otherwise the others notice by themselves.
-      await outbox.retire(worker).catch(onFault);
+      await share.close();
     },
   };
+}
+
+/** The accounts of one worker, with a sender for each. */
+class AccountShare {
+  readonly #outbox: WebhookOutbox;
+  readonly #clock: WebhookWorkerParts['clock'];
+  readonly #senderParts: SenderParts;
+  readonly #onFault: (fault: Error) => void;
+  /** Id of this worker. */
+  readonly #worker = randomUUID();
+  readonly #workers: Liveness;
+  readonly #senders = new Map<number, AccountSender>();
+  /** Accounts that were released since this worker began to request its share. */
+  readonly #released = new Set<number>();
+  #requesting: Promise<void> | undefined;
+  #isClosed = false;
+
+  constructor(
+    outbox: WebhookOutbox,
+    { accounts, clock, log }: Omit<WebhookWorkerParts, 'redis'>,
+    { keepMs }: WebhookLimits,
+    timings: Timings,
+    onFault: (fault: Error) => void,
+  ) {
+    this.#outbox = outbox;
+    this.#clock = clock;
+    this.#onFault = onFault;
+    this.#workers = new Liveness(timings.jobs.lockMs);
+    this.#senderParts = {
+      outbox,
+      accounts,
+      clock,
+      log,
+      timings: timings.webhooks,
+      keepMs,
+      maxRequests: () => this.#maxRequests(),
+      release: (accountId) => this.#release(accountId),
+      onFault,
+    };
+  }
+
+  get senders(): Iterable<AccountSender> {
+    return this.#senders.values();
+  }
+
+  senderOf(accountId: number): AccountSender | undefined {
+    return this.#senders.get(accountId);
+  }
+
+  /** Requests this worker's share, and starts and closes senders accordingly. */
+  async request(): Promise<void> {
+    // One after the other, because an outdated answer would undo the last one.
+    this.#requesting ??= this.#requestNow().finally(() => {
+      this.#requesting = undefined;
+    });
+    await this.#requesting;
+  }
+
+  /** Claims an account that has a new event, unless another worker has it. */
+  async onNews(accountId: number): Promise<void> {
+    const sender = this.#senders.get(accountId);
+    if (sender) sender.poke();
+    else if (
+      this.#senders.size < MAX_ACCOUNTS &&
+      (await this.#outbox.claim(this.#worker, accountId))
+    )
+      this.#start(accountId);
+  }
+
+  /** Closes all senders. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    for (const accountId of this.#senders.keys()) this.#drop(accountId);
+    // Otherwise the others notice by themselves.
+    await this.#outbox.retire(this.#worker).catch(this.#onFault);
+  }
+
+  #maxRequests(): number {
+    const share = Math.floor(MAX_REQUESTS / this.#senders.size);
+    return Math.max(1, Math.min(MAX_REQUESTS_PER_ACCOUNT, share));
+  }
+
+  async #requestNow(): Promise<void> {
+    // Accounts claimed or released meanwhile are missing from the answer.
+    const before = [...this.#senders];
+    this.#released.clear();
+    const own = new Set(await this.#shareWithLiving());
+    for (const [accountId, sender] of before) {
+      if (!own.has(accountId) && this.#senders.get(accountId) === sender) this.#drop(accountId);
+    }
+    for (const accountId of own) if (!this.#released.has(accountId)) this.#start(accountId);
+  }
+
+  /** Requests this worker's share; accounts of dead workers are free at once. @returns this worker's accounts */
+  async #shareWithLiving(): Promise<number[]> {
+    try {
+      let shared = await this.#outbox.share(this.#worker, MAX_ACCOUNTS, []);
+      this.#workers.see(shared.workers, this.#clock.wallMs());
+      const dead = this.#workers.dead().map(([id]) => id);
+      if (dead.length > 0) shared = await this.#outbox.share(this.#worker, MAX_ACCOUNTS, dead);
+      for (const id of dead) this.#workers.forget(id);
+      return shared.accounts;
+    } catch (fault) {
+      this.#workers.restart();
+      throw fault;
+    }
+  }
+
+  async #release(accountId: number): Promise<void> {
+    const isReleased = await this.#outbox.release(this.#worker, accountId);
+    if (!isReleased) {
+      this.#senders.get(accountId)?.poke();
+      return;
+    }
+    this.#released.add(accountId);
+    this.#drop(accountId);
+    // Events since then were reported to the sender that has just ended.
+    this.onNews(accountId).catch(this.#onFault);
+  }
+
+  #start(accountId: number): void {
+    const sender = this.#senders.get(accountId);
+    if (sender) sender.poke();
+    else if (!this.#isClosed)
+      this.#senders.set(accountId, new AccountSender(accountId, this.#senderParts));
+  }
+
+  #drop(accountId: number): void {
+    this.#senders.get(accountId)?.close();
+    this.#senders.delete(accountId);
+  }
 }
