@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
 import { readSettings } from '../../config/settings.ts';
-import { readTimings } from '../../config/timings.ts';
+import { readTimings, type Timings } from '../../config/timings.ts';
 import { openApp } from '../app.ts';
 import type { App, Shared } from '../app/opening.ts';
 import { endOnSignals, OWNER_ONLY_UMASK, describeStartupError } from './end-on-signals.ts';
@@ -24,52 +24,44 @@ const tell = (message: FromGateway) => {
 
 const tellAlive = (app: App) => tell({ type: 'alive', takesClients: app.takesClients() });
 
-async function main(): Promise<void> {
-  process.umask(OWNER_ONLY_UMASK);
-  const [, , index = '0', others = '0'] = process.argv;
-  const timings = readTimings(process.env);
-  const otherMetrics = new OtherMetrics(
-    Number(others),
+/** What this process shares with the other gateway processes. */
+type Others = { health: NodeHealth; metrics: OtherMetrics; processes: OtherProcesses };
+
+function connectOthers(index: string, count: number, timings: Timings): Others {
+  const metrics = new OtherMetrics(
+    count,
     (question) => tell({ type: 'ask metrics', question }),
     timings.processes.answerWithinMs,
   );
-  const processes = new OtherProcesses(Number(index), Number(others), (to, client, connection) => {
+  const processes = new OtherProcesses(Number(index), count, (to, client, connection) => {
     const message: FromGateway = { type: 'move', to, client };
     sendSocket(process, message, connection);
   });
-  const health = new NodeHealth();
-  const open = async (abort: AbortSignal) => {
-    const shared: Shared = {
-      name: nameOfGateway(index),
-      processes: Number(others) + 1,
-      homes: processes,
-      drainAll: (withinMs, by) => tell({ type: 'drain', withinMs, by }),
-      readOtherMetrics: () => otherMetrics.read(),
-      health,
-    };
-    const app = await openApp(readSettings(process.env), timings, shared, abort);
-    return {
-      app,
-      log: app.log,
-      close: () => {
-        const closed = app.close();
-        tellAlive(app);
-        return closed;
-      },
-      // A signal to this process alone drains it; the supervisor starts another in its place.
-      leave: (by: string) => {
-        app.stopListening();
-        const left = app.leave(undefined, by);
-        tellAlive(app);
-        return left;
-      },
-    };
+  return { health: new NodeHealth(), metrics, processes };
+}
+
+/** Returns what {@link endOnSignals} ends: the supervisor is told when the app begins to leave or to close. */
+function runningOf(app: App) {
+  return {
+    app,
+    log: app.log,
+    close: () => {
+      const closed = app.close();
+      tellAlive(app);
+      return closed;
+    },
+    // A signal to this process alone drains it; the supervisor starts another in its place.
+    leave: (by: string) => {
+      app.stopListening();
+      const left = app.leave(undefined, by);
+      tellAlive(app);
+      return left;
+    },
   };
-  // SIGINT closes at once, without a drain: the supervisor sends it, or the kernel when the supervisor was killed.
-  const opened = await endOnSignals(open, { closesOn: 'SIGINT' });
-  if (!opened) return;
-  drainOnUnhandledRejection(opened);
-  const { app } = opened;
+}
+
+/** Handles the supervisor's messages. */
+function listenToSupervisor(app: App, { health, metrics, processes }: Others): void {
   const answer = (to: number, question: number) => {
     app.readMetrics().then(
       (families) => tell({ type: 'metrics', to, question, families }),
@@ -87,7 +79,7 @@ async function main(): Promise<void> {
         answer(message.from, message.question);
         break;
       case 'metrics':
-        otherMetrics.receive(message.from, message.question, message.families);
+        metrics.receive(message.from, message.question, message.families);
         break;
       case 'processes':
         processes.setOpen(message.open);
@@ -101,14 +93,42 @@ async function main(): Promise<void> {
   });
   // The channel must not keep the process alive when everything else has been closed.
   process.channel?.unref();
-  tell({ type: 'ready', url: app.url });
-  // Sent until the end, also during a drain; the timer does not keep the process alive.
+}
+
+/** Tells the supervisor regularly that this process is alive, until the end, also during a drain. */
+function startBeat(app: App, health: NodeHealth, everyMs: number): void {
   tellAlive(app);
   const beat = () => {
     health.beat();
     tellAlive(app);
   };
-  setInterval(beat, timings.processes.aliveEveryMs).unref();
+  // The timer does not keep the process alive.
+  setInterval(beat, everyMs).unref();
+}
+
+async function main(): Promise<void> {
+  process.umask(OWNER_ONLY_UMASK);
+  const [, , index = '0', count = '0'] = process.argv;
+  const timings = readTimings(process.env);
+  const others = connectOthers(index, Number(count), timings);
+  const shared: Shared = {
+    name: nameOfGateway(index),
+    processes: Number(count) + 1,
+    homes: others.processes,
+    drainAll: (withinMs, by) => tell({ type: 'drain', withinMs, by }),
+    readOtherMetrics: () => others.metrics.read(),
+    health: others.health,
+  };
+  const open = async (abort: AbortSignal) =>
+    runningOf(await openApp(readSettings(process.env), timings, shared, abort));
+  // SIGINT closes at once, without a drain: the supervisor sends it, or the kernel when the supervisor was killed.
+  const opened = await endOnSignals(open, { closesOn: 'SIGINT' });
+  if (!opened) return;
+  drainOnUnhandledRejection(opened);
+  const { app } = opened;
+  listenToSupervisor(app, others);
+  tell({ type: 'ready', url: app.url });
+  startBeat(app, others.health, timings.processes.aliveEveryMs);
 }
 
 main().catch((fault: unknown) => {
