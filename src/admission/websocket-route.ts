@@ -15,12 +15,8 @@ import { notFound, PartylineError } from '../protocol/errors.ts';
 import { errorMessage } from '../protocol/messages.ts';
 import { closeUnread } from '../session/close-unread.ts';
 import type { HandedOverClient } from './handed-over-client.ts';
-import {
-  type NewClient,
-  openSession,
-  type SessionOpeningParts,
-  takeOverSession,
-} from './open-session.ts';
+import { type NewClient, openSession, takeOverSession } from './open-session.ts';
+import type { SessionOpeningParts } from './session-opening.ts';
 import { type Query, readQuery } from './query.ts';
 import { readResumed } from './resumption.ts';
 

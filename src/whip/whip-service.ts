@@ -11,7 +11,7 @@ import { checkName, checkRoomName, ECHO_ROOM, LOBBY } from '../protocol/names.ts
 import { echoRoomOf } from '../rooms/echo.ts';
 import type { RoomLease } from '../rooms/registry.ts';
 import type { Room } from '../rooms/room.ts';
-import type { SessionOpeningParts } from '../admission/open-session.ts';
+import type { SessionOpeningParts } from '../admission/session-opening.ts';
 import { type LastLocation, WHIP_PREFIX } from '../usage/last-location.ts';
 import type { Holder } from '../usage/lease-holder.ts';
 import { RESTART_ICE_COST } from '../session/message-budget.ts';

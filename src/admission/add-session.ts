@@ -1,0 +1,161 @@
+import type { FastifyBaseLogger } from 'fastify';
+import { type AudioSettings, serializeSettings } from '../session/audio-settings.ts';
+import { Session } from '../session/session.ts';
+import type { SessionParts } from '../session/session-parts.ts';
+import { type LastLocation, WHIP_PREFIX } from '../usage/last-location.ts';
+import { openHandover } from './handed-over-client.ts';
+import { LatestWrite } from './latest-write.ts';
+import { preferencesOf } from './query.ts';
+import { sealResumption } from './resumption.ts';
+import type { KnownClient, SessionOpeningParts } from './session-opening.ts';
+import type { Ids, Lease } from './take-lease.ts';
+
+/** The lease of a client, and the settings with which its session continues. */
+export type SessionLease = Omit<Lease, 'settings'> & { settings: AudioSettings | undefined };
+
+/**
+ * Makes the session of a client.
+ * @param mayMove true if the client may be handed over to the process of its room
+ * @returns the session, and a function that injects messages as if the client had sent them
+ */
+export function addSession(
+  client: KnownClient,
+  ids: Ids,
+  lease: SessionLease,
+  parts: SessionOpeningParts,
+  mayMove: boolean,
+): { session: Session; receive: Session['receive'] } {
+  const { leases, sessions, places, metrics } = parts;
+  const { socket, stream, query, credentials } = client;
+  const { sessionId, connectionId } = ids;
+  const { account, keyId, signedBy } = credentials;
+  const log = client.log.child({ account: account.id, peer: query.peer, session: sessionId });
+  const saveSettings = settingsWriter(ids, lease, parts, log);
+  const onClosed: SessionParts['onClosed'] = (reason, { mayComeBack, place, settings }) => {
+    handover?.close();
+    metrics.ended(reason);
+    parts.connections.ended(account, reason, performance.now());
+    sessions.delete(session);
+    const owner = { account: session.account, keyId, signedBy, sessionId };
+    const kept = { settings, saveSettings, log, reason, release: lease.release };
+    if (place) places.keep({ ...owner, ...place, ...kept });
+    else lease.release(mayComeBack ? places.keepMs : 0);
+  };
+  const session: Session = new Session(socket, {
+    ...partsOf(client, ids, lease, parts),
+    ...locationReporter(client, ids, lease, parts, log),
+    log,
+    onSettings: saveSettings,
+    onClosed,
+  });
+  const onMoved = () => {
+    metrics.ended('moved');
+    sessions.delete(session);
+    leases.handOver(lease.holder);
+  };
+  const known = { sessionId, connectionId, query, credentials };
+  const handover = mayMove
+    ? openHandover(parts, session, socket, stream, known, onMoved)
+    : undefined;
+  if (!handover) {
+    session.listen();
+    session.read();
+  }
+  sessions.add(session);
+  metrics.admitted();
+  const receiver = handover ?? session;
+  return { session, receive: (data, isBinary) => receiver.receive(data, isBinary) };
+}
+
+/** Returns the parts of a session that need no function of this file. */
+function partsOf(
+  { stream, query, credentials }: KnownClient,
+  { sessionId, connectionId }: Ids,
+  { order, settings }: SessionLease,
+  parts: SessionOpeningParts,
+) {
+  const { account } = credentials;
+  return {
+    stream,
+    id: sessionId,
+    connectionId,
+    order,
+    resumeToken: sealResumption(parts.sealer, account.id, query.peer, sessionId),
+    credentials,
+    peer: query.peer,
+    audio: preferencesOf(query.audio, account),
+    settings,
+    checkJoin: async ({ id, plan }, isNew) => {
+      // A client that is in a room already may change rooms under load.
+      if (isNew) parts.checkLoad();
+      await parts.quota.check(id, plan);
+    },
+    wantsStats: query.stats,
+    requestLimits: parts.requestLimits,
+    rooms: parts.rooms,
+    places: parts.places,
+    codecs: parts.codecs,
+    timings: parts.timings,
+  } satisfies Partial<SessionParts>;
+}
+
+/** Returns a function that stores the settings of a session, the newest last. */
+function settingsWriter(
+  { sessionId }: Ids,
+  { holder }: SessionLease,
+  { leases }: SessionOpeningParts,
+  log: FastifyBaseLogger,
+): SessionParts['onSettings'] {
+  const writes = new LatestWrite(
+    (settings) => leases.save(holder, { sessionId, settings }),
+    (fault) => log.warn({ err: fault }, 'client settings not saved'),
+  );
+  return (settings) => writes.write(serializeSettings(settings));
+}
+
+/** Returns the callbacks by which a session shares its location, and gives up the one that its peer had on another node. */
+function locationReporter(
+  { query, credentials }: KnownClient,
+  { sessionId }: Ids,
+  { holder, order, lastLocation, admittedAtMs }: SessionLease,
+  parts: SessionOpeningParts,
+  log: FastifyBaseLogger,
+): Pick<SessionParts, 'onPlace' | 'onSettled' | 'giveUpElsewhere'> {
+  const { leases, places, takeover } = parts;
+  const isElsewhere = lastLocation !== undefined && !places.get(credentials.account.id, query.peer);
+  let elsewhere = isElsewhere ? lastLocation : undefined;
+  const onFault = (fault: unknown) => {
+    log.warn({ err: fault }, 'location of the peer not shared');
+  };
+  return {
+    onPlace: (room, kind) => {
+      const location = room === undefined ? undefined : { sessionId, room, kind };
+      leases.place(holder, location).catch(onFault);
+    },
+    onSettled: (room) => {
+      if (isElsewhere) takeover.settled(holder, order, room).catch(onFault);
+      elsewhere = undefined;
+    },
+    giveUpElsewhere: (reason) => {
+      const given = elsewhere;
+      if (given) takeover.left(holder, order, reason).catch(onFault);
+      elsewhere = undefined;
+      if (!given || mayStillBeKept(given, admittedAtMs, parts)) return given;
+      // Redis still has it, because its lease was taken over.
+      leases.place(holder).catch(onFault);
+      return undefined;
+    },
+  };
+}
+
+/** Returns false if the place that a peer had before its admission has ended by now without having been taken up. */
+function mayStillBeKept(
+  { sessionId }: LastLocation,
+  admittedAtMs: number,
+  { places, timings }: SessionOpeningParts,
+): boolean {
+  // A session of WHIP that is replaced keeps no place.
+  if (sessionId.startsWith(WHIP_PREFIX)) return false;
+  // The connection before may live for a moment after it was replaced.
+  return performance.now() - admittedAtMs < timings.movesWithinMs + places.keepMs;
+}
