@@ -1,7 +1,7 @@
-import type { TargetedSubmitEvent } from 'preact';
+import type { RefObject, TargetedSubmitEvent } from 'preact';
 import { useLayoutEffect, useRef } from 'preact/hooks';
 import icon from './icon.svg';
-import type { ViewProps } from './page-state.ts';
+import type { Entry, PageState, ViewProps } from './page-state.ts';
 
 /** The form that leads into a room; with an invitation it asks for a name alone. */
 export function Entrance({ state, actions }: ViewProps) {
@@ -16,46 +16,15 @@ export function Entrance({ state, actions }: ViewProps) {
     useRef<HTMLButtonElement>(null),
     useRef<HTMLButtonElement>(null),
   ];
-  const wasHidden = useRef(false);
-
-  // The focus goes where the reader continues.
-  useLayoutEffect(() => {
-    const cameFromRoom = wasHidden.current;
-    wasHidden.current = !isShown;
-    if (!isShown) return;
-    if (isBusy) cancel.current?.focus();
-    else if (isKeyWrong) key.current?.focus();
-    else if (cameFromRoom) title.current?.focus();
-    else {
-      const inputs = [...(form.current?.querySelectorAll('input') ?? [])];
-      (inputs.find(({ value }) => value === '') ?? join.current)?.focus();
-    }
-  }, [isShown, isBusy, isKeyWrong]);
-
+  useEntranceFocus({ isShown, isBusy, isKeyWrong }, { title, form, key, join, cancel });
   const submit = (event: TargetedSubmitEvent<HTMLFormElement>) => {
     event.preventDefault();
-    const button = event.submitter instanceof HTMLButtonElement ? event.submitter.value : '';
-    actions.enter({
-      apiKey: fields.apiKey.trim(),
-      room: fields.room.trim(),
-      peer: fields.peer.trim(),
-      listenOnly: button === 'listen',
-      isTrial: button === 'try',
-      invite,
-    });
+    actions.enter(entryOf(fields, event.submitter, invite));
   };
 
   return (
     <section id="entrance" aria-labelledby="entrance-title" hidden={!isShown}>
-      <header class="masthead">
-        <img src={icon} alt="" width="44" height="44" />
-        <div>
-          <h1 id="entrance-title" tabIndex={-1} ref={title}>
-            Partyline
-          </h1>
-          <p class="quiet">One voice room for browsers and WebSocket clients.</p>
-        </div>
-      </header>
+      <Masthead title={title} />
 
       {error && (
         <p id="entrance-error" class="error" role="alert">
@@ -71,60 +40,10 @@ export function Entrance({ state, actions }: ViewProps) {
       {/* The fields have no names: no submit can put the key into an address. */}
       <form id="form" method="post" autocomplete="off" onSubmit={submit} ref={form}>
         <fieldset id="fields" disabled={isBusy}>
+          {!isGuest && <RoomField room={fields.room} edit={actions.edit} />}
+          <PeerField peer={fields.peer} edit={actions.edit} />
           {!isGuest && (
-            <div id="room-field">
-              <label for="room">Room</label>
-              <input
-                id="room"
-                type="text"
-                required
-                maxLength={128}
-                pattern="(?!__(?!echo__$)).*\S.*"
-                title="1 to 128 characters; in __echo__ you hear yourself, other names that begin with __ are reserved"
-                autocapitalize="none"
-                spellcheck={false}
-                placeholder="kitchen"
-                value={fields.room}
-                onInput={({ currentTarget }) => actions.edit({ room: currentTarget.value })}
-              />
-            </div>
-          )}
-
-          <label for="peer">Your name</label>
-          <input
-            id="peer"
-            type="text"
-            required
-            maxLength={128}
-            pattern="(?!__).*\S.*"
-            title="1 to 128 characters; names that begin with __ are reserved"
-            spellcheck={false}
-            placeholder="Ada"
-            value={fields.peer}
-            onInput={({ currentTarget }) => actions.edit({ peer: currentTarget.value })}
-          />
-
-          {!isGuest && (
-            <div id="key-field">
-              <label for="api-key">API key</label>
-              <input
-                id="api-key"
-                type="password"
-                required
-                autocomplete="off"
-                autocapitalize="none"
-                spellcheck={false}
-                aria-describedby="api-key-hint"
-                aria-invalid={isKeyWrong}
-                value={fields.apiKey}
-                onInput={({ currentTarget }) => actions.edit({ apiKey: currentTarget.value })}
-                ref={key}
-              />
-              <p id="api-key-hint" class="hint">
-                <code>npm start</code> prints one. It stays in this tab and is forgotten when you
-                close it.
-              </p>
-            </div>
+            <KeyField apiKey={fields.apiKey} isWrong={isKeyWrong} edit={actions.edit} input={key} />
           )}
 
           <div class="actions">
@@ -149,5 +68,140 @@ export function Entrance({ state, actions }: ViewProps) {
         </div>
       </form>
     </section>
+  );
+}
+
+type Edit = { edit: ViewProps['actions']['edit'] };
+
+/** Returns what is entered with one of the form's buttons. */
+function entryOf(
+  { apiKey, room, peer }: PageState['fields'],
+  submitter: HTMLElement | null,
+  invite: string,
+): Entry {
+  const button = submitter instanceof HTMLButtonElement ? submitter.value : '';
+  return {
+    apiKey: apiKey.trim(),
+    room: room.trim(),
+    peer: peer.trim(),
+    listenOnly: button === 'listen',
+    isTrial: button === 'try',
+    invite,
+  };
+}
+
+/** Sets the focus where the reader continues: on a wrong key, on the first empty field, or on the heading after a room. */
+function useEntranceFocus(
+  { isShown, isBusy, isKeyWrong }: { isShown: boolean; isBusy: boolean; isKeyWrong: boolean },
+  {
+    title,
+    form,
+    key,
+    join,
+    cancel,
+  }: {
+    title: RefObject<HTMLHeadingElement | null>;
+    form: RefObject<HTMLFormElement | null>;
+    key: RefObject<HTMLInputElement | null>;
+    join: RefObject<HTMLButtonElement | null>;
+    cancel: RefObject<HTMLButtonElement | null>;
+  },
+): void {
+  const wasHidden = useRef(false);
+  useLayoutEffect(() => {
+    const cameFromRoom = wasHidden.current;
+    wasHidden.current = !isShown;
+    if (!isShown) return;
+    if (isBusy) cancel.current?.focus();
+    else if (isKeyWrong) key.current?.focus();
+    else if (cameFromRoom) title.current?.focus();
+    else {
+      const inputs = [...(form.current?.querySelectorAll('input') ?? [])];
+      (inputs.find(({ value }) => value === '') ?? join.current)?.focus();
+    }
+  }, [isShown, isBusy, isKeyWrong]);
+}
+
+function Masthead({ title }: { title: RefObject<HTMLHeadingElement | null> }) {
+  return (
+    <header class="masthead">
+      <img src={icon} alt="" width="44" height="44" />
+      <div>
+        <h1 id="entrance-title" tabIndex={-1} ref={title}>
+          Partyline
+        </h1>
+        <p class="quiet">One voice room for browsers and WebSocket clients.</p>
+      </div>
+    </header>
+  );
+}
+
+function RoomField({ room, edit }: Edit & { room: string }) {
+  return (
+    <div id="room-field">
+      <label for="room">Room</label>
+      <input
+        id="room"
+        type="text"
+        required
+        maxLength={128}
+        pattern="(?!__(?!echo__$)).*\S.*"
+        title="1 to 128 characters; in __echo__ you hear yourself, other names that begin with __ are reserved"
+        autocapitalize="none"
+        spellcheck={false}
+        placeholder="kitchen"
+        value={room}
+        onInput={({ currentTarget }) => edit({ room: currentTarget.value })}
+      />
+    </div>
+  );
+}
+
+function PeerField({ peer, edit }: Edit & { peer: string }) {
+  return (
+    <>
+      <label for="peer">Your name</label>
+      <input
+        id="peer"
+        type="text"
+        required
+        maxLength={128}
+        pattern="(?!__).*\S.*"
+        title="1 to 128 characters; names that begin with __ are reserved"
+        spellcheck={false}
+        placeholder="Ada"
+        value={peer}
+        onInput={({ currentTarget }) => edit({ peer: currentTarget.value })}
+      />
+    </>
+  );
+}
+
+function KeyField({
+  apiKey,
+  isWrong,
+  edit,
+  input,
+}: Edit & { apiKey: string; isWrong: boolean; input: RefObject<HTMLInputElement | null> }) {
+  return (
+    <div id="key-field">
+      <label for="api-key">API key</label>
+      <input
+        id="api-key"
+        type="password"
+        required
+        autocomplete="off"
+        autocapitalize="none"
+        spellcheck={false}
+        aria-describedby="api-key-hint"
+        aria-invalid={isWrong}
+        value={apiKey}
+        onInput={({ currentTarget }) => edit({ apiKey: currentTarget.value })}
+        ref={input}
+      />
+      <p id="api-key-hint" class="hint">
+        <code>npm start</code> prints one. It stays in this tab and is forgotten when you close it.
+      </p>
+    </div>
   );
 }
