@@ -39,8 +39,8 @@ export type Peer = {
   producerRemoved(id: string): void;
   /** Handles the death of the room's media worker, on which the peer's media is lost; the room has another one now. */
   mediaRestarted(): void;
-  /** Suspends the peer, whose connection is lost: its place is kept, and `outlet` stands in for the client. */
-  suspend(outlet: ClientConnection): void;
+  /** Suspends the peer, whose connection is lost: its place is kept, and `connection` stands in for the client. */
+  suspend(connection: ClientConnection): void;
   /** Ends this place, because the same peer is in the room on another node now. */
   replace(): void;
   /** Leaves the room and closes everything that it opened. Idempotent. */

@@ -47,7 +47,7 @@ export class WebRtcPeer implements Peer {
   readonly hearsProducers = true;
   readonly name: string;
   readonly #lease: RoomLease;
-  #outlet: ClientConnection;
+  #connection: ClientConnection;
   readonly #leg: WebRtcLeg;
   readonly #routerRtpCapabilities: RtpCapabilities;
   readonly #rtpCapabilities: RtpCapabilities;
@@ -65,14 +65,14 @@ export class WebRtcPeer implements Peer {
 
   private constructor(
     lease: RoomLease,
-    outlet: ClientConnection,
+    connection: ClientConnection,
     leg: WebRtcLeg,
     routerRtpCapabilities: RtpCapabilities,
     rtpCapabilities = routerRtpCapabilities,
   ) {
-    this.name = outlet.name;
+    this.name = connection.name;
     this.#lease = lease;
-    this.#outlet = outlet;
+    this.#connection = connection;
     this.#leg = leg;
     this.#routerRtpCapabilities = routerRtpCapabilities;
     this.#rtpCapabilities = rtpCapabilities;
@@ -86,7 +86,7 @@ export class WebRtcPeer implements Peer {
    */
   static async open(
     lease: RoomLease,
-    outlet: ClientConnection,
+    connection: ClientConnection,
     rtpCapabilities: RtpCapabilities | undefined,
     isMuted: boolean,
   ): Promise<WebRtcPeer> {
@@ -100,7 +100,7 @@ export class WebRtcPeer implements Peer {
       onReceiving: () => peer.#pending.connected(),
     });
     const { rtpCapabilities: ofRouter } = router;
-    const peer: WebRtcPeer = new WebRtcPeer(lease, outlet, leg, ofRouter, rtpCapabilities);
+    const peer: WebRtcPeer = new WebRtcPeer(lease, connection, leg, ofRouter, rtpCapabilities);
     await leg.setMuted(isMuted);
     return peer;
   }
@@ -176,7 +176,7 @@ export class WebRtcPeer implements Peer {
       // Requests of a leg or media worker that has ended are rejected: the client learns of that from its room.
       const isGone =
         this.#closed || (fault instanceof PartylineError && fault.code === 'media_lost');
-      if (!isGone) this.#outlet.fail(fault);
+      if (!isGone) this.#connection.fail(fault);
     });
   }
 
@@ -186,7 +186,7 @@ export class WebRtcPeer implements Peer {
     const lastAtMs = id === undefined ? undefined : this.#lease.room.lastPacketAtMs(id);
     const isExpected = id !== undefined && !this.isMuted && !this.#isRestarted;
     const state = this.#rtpWatch.look(nowMs, lastAtMs, isExpected);
-    if (state) this.#outlet.notify({ type: 'rtp_flow', state });
+    if (state) this.#connection.notify({ type: 'rtp_flow', state });
   }
 
   connect(transportId: string, dtlsParameters: DtlsParameters): Promise<void> {
@@ -196,7 +196,7 @@ export class WebRtcPeer implements Peer {
   async produce(transportId: string, rtpParameters: RtpParameters): Promise<string> {
     const producerId = await this.#leg.produce(transportId, rtpParameters);
     if (this.#mayPublish) {
-      const onExceeded = () => this.#outlet.fail(rtpExceeded());
+      const onExceeded = () => this.#connection.fail(rtpExceeded());
       await this.#lease.room.addBrowserProducer(this, producerId, onExceeded);
     }
     if (!this.#mayPublish) {
@@ -248,15 +248,15 @@ export class WebRtcPeer implements Peer {
   }
 
   notify(message: ServerMessage): void {
-    this.#outlet.notify(message);
+    this.#connection.notify(message);
   }
 
   notifyLater(text: string): boolean {
-    return this.#outlet.notifyLater(text);
+    return this.#connection.notifyLater(text);
   }
 
   flush(): void {
-    this.#outlet.flush();
+    this.#connection.flush();
   }
 
   producerAdded(producer: RoomProducer): void {
@@ -275,12 +275,12 @@ export class WebRtcPeer implements Peer {
     this.#consumers.clear();
     this.#pending.clear();
     if (this.#prepared) this.#prepared.onLost();
-    else this.#outlet.notify({ type: 'media_restarted' });
+    else this.#connection.notify({ type: 'media_restarted' });
   }
 
   /** Keeps its media, which does not depend on the connection. */
-  suspend(outlet: ClientConnection): void {
-    this.#outlet = outlet;
+  suspend(connection: ClientConnection): void {
+    this.#connection = connection;
     this.#lease.room.suspend(this);
   }
 
@@ -288,8 +288,8 @@ export class WebRtcPeer implements Peer {
    * Attaches another connection of the client, which still has its transports; it gets events of the room
    * after {@link listenAgain}.
    */
-  resume(outlet: ClientConnection): void {
-    this.#outlet = outlet;
+  resume(connection: ClientConnection): void {
+    this.#connection = connection;
     this.#lease.room.resume(this);
   }
 
@@ -300,12 +300,12 @@ export class WebRtcPeer implements Peer {
 
   /** Tells what the client must know beside {@link consumers}. */
   listenAgain(): void {
-    if (this.#isRestarted) this.#outlet.notify({ type: 'media_restarted' });
+    if (this.#isRestarted) this.#connection.notify({ type: 'media_restarted' });
     this.#lease.room.tellSpeakersTo(this);
   }
 
   replace(): void {
-    this.#outlet.fail(replaced());
+    this.#connection.fail(replaced());
   }
 
   close(reason: LeaveReason): void {
@@ -322,7 +322,7 @@ export class WebRtcPeer implements Peer {
       if (isWanted() && (await this.#consume(producer))) return;
     } catch (fault) {
       // Requests of a leg or producer that has closed meanwhile are rejected.
-      if (isWanted()) this.#outlet.fail(fault);
+      if (isWanted()) this.#connection.fail(fault);
     }
     if (!this.#closed) this.#pending.ended();
   }
@@ -339,13 +339,13 @@ export class WebRtcPeer implements Peer {
       rtp_parameters: consumer.rtpParameters,
     };
     this.#consumers.set(consumer.id, description);
-    this.#outlet.notify({ type: 'new_consumer', ...description });
+    this.#connection.notify({ type: 'new_consumer', ...description });
     return true;
   }
 
   #consumerClosed(consumerId: string): void {
     this.#consumers.delete(consumerId);
-    this.#outlet.notify({ type: 'consumer_closed', consumer_id: consumerId });
+    this.#connection.notify({ type: 'consumer_closed', consumer_id: consumerId });
     this.#pending.ended();
   }
 }

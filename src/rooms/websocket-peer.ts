@@ -23,7 +23,7 @@ export class WebSocketPeer implements Peer {
   readonly hearsProducers = false;
   readonly name: string;
   readonly #lease: RoomLease;
-  #outlet: ClientConnection;
+  #connection: ClientConnection;
   readonly #uplink: Uplink;
   #listener: Listener;
   #isRelayed: boolean;
@@ -35,13 +35,13 @@ export class WebSocketPeer implements Peer {
   /** Prepares a peer, which is in the room after {@link enter}. Owns the lease from now on. */
   constructor(
     lease: RoomLease,
-    outlet: ClientConnection,
+    connection: ClientConnection,
     subscription: PeerSubscription,
     isMuted: boolean,
   ) {
-    this.name = outlet.name;
+    this.name = connection.name;
     this.#lease = lease;
-    this.#outlet = outlet;
+    this.#connection = connection;
     const { room } = lease;
     const heardThere = { mixer: room.mixer, peer: this.name };
     this.#uplink = new Uplink(
@@ -53,9 +53,9 @@ export class WebSocketPeer implements Peer {
         onProducer: (producerId) => room.addProducer(this, producerId),
         onFlow: (state, bufferedMs, droppedMs) => {
           const figures = { buffered_ms: bufferedMs, dropped_ms: droppedMs };
-          this.#outlet.notify({ type: 'flow', state, ...figures });
+          this.#connection.notify({ type: 'flow', state, ...figures });
         },
-        onFault: (fault) => this.#outlet.fail(fault),
+        onFault: (fault) => this.#connection.fail(fault),
       },
     );
     this.#uplink.setMuted(isMuted);
@@ -150,15 +150,15 @@ export class WebSocketPeer implements Peer {
   }
 
   notify(message: ServerMessage): void {
-    this.#outlet.notify(message);
+    this.#connection.notify(message);
   }
 
   notifyLater(text: string): boolean {
-    return this.#outlet.notifyLater(text);
+    return this.#connection.notifyLater(text);
   }
 
   flush(): void {
-    this.#outlet.flush();
+    this.#connection.flush();
   }
 
   /** Does nothing: the mixer hears every producer for all WebSocket peers. */
@@ -171,15 +171,15 @@ export class WebSocketPeer implements Peer {
     this.#uplink.reset();
   }
 
-  suspend(outlet: ClientConnection): void {
-    this.#outlet = outlet;
+  suspend(connection: ClientConnection): void {
+    this.#connection = connection;
     this.#stopListening();
     this.#lease.room.suspend(this);
   }
 
   /** Attaches another connection of the client; it hears the room after {@link listen}. */
-  resume(outlet: ClientConnection, subscription: PeerSubscription, isMuted: boolean): void {
-    this.#outlet = outlet;
+  resume(connection: ClientConnection, subscription: PeerSubscription, isMuted: boolean): void {
+    this.#connection = connection;
     this.subscribe(subscription);
     this.#lease.room.resume(this);
     this.setMuted(isMuted);
@@ -191,7 +191,7 @@ export class WebSocketPeer implements Peer {
   }
 
   replace(): void {
-    this.#outlet.fail(replaced());
+    this.#connection.fail(replaced());
   }
 
   close(reason: LeaveReason): void {
@@ -211,14 +211,14 @@ export class WebSocketPeer implements Peer {
   }
 
   #openRelayListener(): RelayListener {
-    const takes = () => this.#outlet.takesRelayed;
+    const takes = () => this.#connection.takesRelayed;
     return {
       peer: this.name,
       get takesRelayed() {
         return takes();
       },
       hears: (peer) => gainOf(this.#listener, { peer }) > 0,
-      deliver: (message) => this.#outlet.takeRelayed(message),
+      deliver: (message) => this.#connection.takeRelayed(message),
     };
   }
 
@@ -228,11 +228,11 @@ export class WebSocketPeer implements Peer {
       format,
       delivery,
       volume,
-      deliver: (frame) => this.#outlet.sendAudio(frame),
+      deliver: (frame) => this.#connection.sendAudio(frame),
       concealed: (samples) => {
         this.#concealedSamples += samples;
       },
-      volumeLimited: () => this.#outlet.volumeLimited(),
+      volumeLimited: () => this.#connection.volumeLimited(),
     };
   }
 }

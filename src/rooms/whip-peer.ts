@@ -24,7 +24,7 @@ export class WhipPeer implements Peer {
   readonly hearsProducers = false;
   readonly name: string;
   readonly #lease: RoomLease;
-  readonly #outlet: ClientConnection;
+  readonly #connection: ClientConnection;
   #input: WebRtcInput | undefined;
   #output: WebRtcOutput | undefined;
   #playback: Playback | undefined;
@@ -34,10 +34,10 @@ export class WhipPeer implements Peer {
   #isClosed = false;
 
   /** Prepares a peer, which is in the room after {@link enter}. Owns the lease from now on. */
-  constructor(lease: RoomLease, outlet: ClientConnection) {
-    this.name = outlet.name;
+  constructor(lease: RoomLease, connection: ClientConnection) {
+    this.name = connection.name;
     this.#lease = lease;
-    this.#outlet = outlet;
+    this.#connection = connection;
   }
 
   get isMuted(): boolean {
@@ -62,7 +62,7 @@ export class WhipPeer implements Peer {
     if (this.#isMuted) await input.setMuted(true);
     // Replaced or ended meanwhile: its producer has closed, and stopSpeaking() could not remove it before it was added.
     if (this.#input !== input) return;
-    const onExceeded = () => this.#outlet.fail(rtpExceeded());
+    const onExceeded = () => this.#connection.fail(rtpExceeded());
     await this.#lease.room.addBrowserProducer(this, input.producerId, onExceeded);
   }
 
@@ -153,7 +153,7 @@ export class WhipPeer implements Peer {
   suspend(): void {}
 
   replace(): void {
-    this.#outlet.fail(replaced());
+    this.#connection.fail(replaced());
   }
 
   close(reason: LeaveReason): void {

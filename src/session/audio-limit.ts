@@ -1,23 +1,22 @@
 import { counters } from '../counters.ts';
 import { PartylineError } from '../protocol/errors.ts';
-import { errorMessage, type ServerMessage } from '../protocol/messages.ts';
+import { errorMessage } from '../protocol/messages.ts';
 import type { Overdraft } from './audio-budget.ts';
+import type { ClientNotifier } from './client-notifier.ts';
 import type { Reading } from './read-gate.ts';
-
-type Outlet = { notify(message: ServerMessage): void; fail(fault: unknown): void };
 
 /** Acts when a client exceeds its budget of binary messages: reads it more slowly, tells it, and closes it if it continues. */
 export class AudioLimit {
   readonly #reading: Reading;
-  readonly #outlet: Outlet;
+  readonly #client: ClientNotifier;
   /** Timer that runs while the client is not read. */
   #timer: NodeJS.Timeout | undefined;
   /** True until the client is read again: the rest of the messages that had been read, perhaps thousands, is dropped unseen. */
   isRefusing = false;
 
-  constructor(reading: Reading, outlet: Outlet) {
+  constructor(reading: Reading, client: ClientNotifier) {
     this.#reading = reading;
-    this.#outlet = outlet;
+    this.#client = client;
   }
 
   /**
@@ -28,14 +27,14 @@ export class AudioLimit {
     this.isRefusing = overdraft.isRefused;
     if (overdraft.isRefused) counters.dropped.too_fast += 1;
     if (overdraft.isLast) {
-      this.#outlet.fail(
+      this.#client.fail(
         rateLimited('The client keeps sending more than its audio format needs.', overdraft),
       );
       return false;
     }
     if (overdraft.isFirst) {
       const sentence = 'More bytes or messages than the format needs; they are read more slowly.';
-      this.#outlet.notify(errorMessage(rateLimited(sentence, overdraft)));
+      this.#client.notify(errorMessage(rateLimited(sentence, overdraft)));
     }
     this.#pause(overdraft.waitMs);
     return !overdraft.isRefused;

@@ -21,6 +21,7 @@ import type {
 import type { PeerSubscription, WebSocketPeer } from '../rooms/websocket-peer.ts';
 import type { AudioSettings } from './audio-settings.ts';
 import { ClientInput } from './client-input.ts';
+import type { ClientNotifier } from './client-notifier.ts';
 import type { Turn } from './held-audio.ts';
 import { RelayIntake } from './relay-intake.ts';
 
@@ -39,11 +40,9 @@ export type AudioPreferences = {
   unknownOut: OutputFormat | undefined;
 };
 
-type Outlet = {
+type AudioClient = ClientNotifier & {
   /** True if the client may be in a room in a moment. */
   readonly isJoining: boolean;
-  notify(message: ServerMessage): void;
-  fail(fault: unknown): void;
   /** Sends a message of an unknown format, unchanged. */
   sendRelayed(message: Buffer): void;
   /** {@link ClientAudio.settings} are not what they were. Resolves when they are kept for when the client comes back. */
@@ -55,7 +54,7 @@ export class ClientAudio {
   /** The messages that it sends. */
   readonly input: ClientInput;
   readonly #turn: Turn;
-  readonly #client: Outlet;
+  readonly #client: AudioClient;
   #preferences: AudioPreferences;
   /** Format that was detected before the client resumed its session. */
   #detectedBefore: InputFormat | undefined;
@@ -82,7 +81,7 @@ export class ClientAudio {
     settings: AudioSettings | undefined,
     codecs: Codecs,
     turn: Turn,
-    client: Outlet,
+    client: AudioClient,
   ) {
     this.#turn = turn;
     this.#preferences = preferences;

@@ -1,7 +1,8 @@
 import type { Timings } from '../../config/timings.ts';
 import { PartylineError } from '../protocol/errors.ts';
-import { errorMessage, type ServerMessage } from '../protocol/messages.ts';
+import { errorMessage } from '../protocol/messages.ts';
 import { TokenBucket } from '../token-bucket.ts';
+import type { ClientNotifier } from './client-notifier.ts';
 import type { Reading } from './read-gate.ts';
 
 /** Rate of pings and pongs of one client: it answers a few pings a second, and may send all its pending ones after a stall. */
@@ -11,12 +12,10 @@ const RECOVERED = 100;
 /** Time for which a client over its budget is not read, ms. */
 const PAUSE_MS = 1000;
 
-type Outlet = { notify(message: ServerMessage): void; fail(fault: unknown): void };
-
 /** Limit of the pings and pongs of one client: beyond it the client is read more slowly, told, and closed if it continues. */
 export class ControlLimit {
   readonly #reading: Reading;
-  readonly #outlet: Outlet;
+  readonly #client: ClientNotifier;
   readonly #closeAfterMs: number;
   readonly #bucket = new TokenBucket(RATE, performance.now());
   #overSinceMs: number | undefined;
@@ -26,11 +25,11 @@ export class ControlLimit {
   constructor(
     reading: Reading,
     { closeAfterMs }: Pick<Timings['budgets'], 'closeAfterMs'>,
-    outlet: Outlet,
+    client: ClientNotifier,
   ) {
     this.#reading = reading;
     this.#closeAfterMs = closeAfterMs;
-    this.#outlet = outlet;
+    this.#client = client;
   }
 
   /** Notes a ping or a pong of the client. */
@@ -47,9 +46,9 @@ export class ControlLimit {
     if (this.#overSinceMs === undefined) {
       this.#overSinceMs = nowMs;
       const sentence = 'Too many pings and pongs; they are read more slowly.';
-      this.#outlet.notify(errorMessage(this.#rateLimited(sentence, nowMs)));
+      this.#client.notify(errorMessage(this.#rateLimited(sentence, nowMs)));
     } else if (nowMs - this.#overSinceMs >= this.#closeAfterMs) {
-      this.#outlet.fail(this.#rateLimited('The client keeps sending pings and pongs.', nowMs));
+      this.#client.fail(this.#rateLimited('The client keeps sending pings and pongs.', nowMs));
       return;
     }
     this.#reading.pause();

@@ -51,11 +51,11 @@ export type PresenceParts = {
 };
 
 type JoinMessage = ClientMessages['join'];
-type Outlet = ClientConnection & { readonly account: Account };
+type PresenceClient = ClientConnection & { readonly account: Account };
 
 /** Presence of one client: in the lobby, or in a room as one of its peers. */
 export class Presence {
-  readonly #outlet: Outlet;
+  readonly #client: PresenceClient;
   readonly #audio: ClientAudio;
   readonly #parts: PresenceParts;
   #state: State = { name: 'lobby' };
@@ -64,8 +64,8 @@ export class Presence {
   /** True if a binary message has come after the last `join`. Read for every frame. */
   hasBinaryCome = false;
 
-  constructor(outlet: Outlet, audio: ClientAudio, parts: PresenceParts) {
-    this.#outlet = outlet;
+  constructor(client: PresenceClient, audio: ClientAudio, parts: PresenceParts) {
+    this.#client = client;
     this.#audio = audio;
     this.#parts = parts;
   }
@@ -127,14 +127,14 @@ export class Presence {
       return;
     }
     const isNew = current.name === 'lobby' && !this.#keptPlace();
-    await this.#parts.checkJoin(this.#outlet.account, isNew);
+    await this.#parts.checkJoin(this.#client.account, isNew);
     const kept = this.#keptPlace()?.place;
     if (kept?.room === room && kept.peer.kind === 'websocket' && !message.media) {
       this.resume(message.id);
       return;
     }
     // Clients that come at once have awaited the same things, so they open and enter rooms in turn.
-    const { id } = this.#outlet.account;
+    const { id } = this.#client.account;
     const { turns } = this.#parts.requestLimits;
     const { peer, isMuted } = await turns.run(id, () => this.#openPeer(room, message));
     await turns.run(id, () => this.#enter(room, message, peer));
@@ -167,7 +167,7 @@ export class Presence {
     peer.listen();
     this.#attach(peer);
     void peer.hearsAll().then(() => this.#parts.onSettled(room));
-    this.#outlet.log.info({ room, kind: peer.kind }, 'joined');
+    this.#client.log.info({ room, kind: peer.kind }, 'joined');
   }
 
   async #beginChange(room: string, { id }: JoinMessage, ways: Ways): Promise<void> {
@@ -182,7 +182,7 @@ export class Presence {
       },
       onFailed: (fault) => {
         this.#change = undefined;
-        this.#outlet.log.info({ room, kind: after.kind }, 'way not changed');
+        this.#client.log.info({ room, kind: after.kind }, 'way not changed');
         this.#answer(id, errorMessage(fault));
       },
     });
@@ -211,8 +211,8 @@ export class Presence {
     this.#settle(room, after);
     const { volume, mute } = this.#audio.describeSettings();
     this.#answer(replyTo, { type: 'media_changed', kind: after.kind, volume, mute });
-    if (configured) this.#outlet.notify(configured);
-    this.#outlet.log.info({ room, kind: after.kind }, 'way changed');
+    if (configured) this.#client.notify(configured);
+    this.#client.log.info({ room, kind: after.kind }, 'way changed');
   }
 
   #giveUpChange(): void {
@@ -229,8 +229,8 @@ export class Presence {
     const { room, peer, release } = kept.place;
     this.#leaveFor('moved');
     if (peer.kind === 'websocket')
-      peer.resume(this.#outlet, this.#audio.subscription, this.#audio.isMuted);
-    else peer.resume(this.#outlet);
+      peer.resume(this.#client, this.#audio.subscription, this.#audio.isMuted);
+    else peer.resume(this.#client);
     release();
     this.#settle(room, peer);
     const joined = this.#describeJoin(room, peer);
@@ -243,7 +243,7 @@ export class Presence {
       peer.listenAgain();
     }
     this.#attach(peer);
-    this.#outlet.log.info({ room, kind: peer.kind }, 'resumed');
+    this.#client.log.info({ room, kind: peer.kind }, 'resumed');
   }
 
   /** Sends the client the present state of its room, in place of the events that it missed. */
@@ -252,7 +252,7 @@ export class Presence {
     const { room, peer } = this.#state;
     if (missed.peers) {
       const consumers = peer.kind === 'webrtc' ? { consumers: peer.consumers() } : {};
-      this.#outlet.notify({ ...this.#describeJoin(room, peer), ...consumers });
+      this.#client.notify({ ...this.#describeJoin(room, peer), ...consumers });
     }
     if (missed.peers || missed.speaking) peer.tellSpeakers();
   }
@@ -271,7 +271,7 @@ export class Presence {
     kept?.end(reason);
     this.#answer(replyTo, { type: 'left', room, reason });
     this.#parts.onPlace(undefined, kind);
-    this.#outlet.log.info({ room, reason }, 'left');
+    this.#client.log.info({ room, reason }, 'left');
   }
 
   /** Gives up the kept place of a client that has come back only to the lobby, here or on another node. */
@@ -300,13 +300,13 @@ export class Presence {
     room: string,
     message: JoinMessage,
   ): Promise<{ peer: RoomPeer; isMuted: boolean }> {
-    const name = room === ECHO_ROOM ? echoRoomOf(this.#outlet.name) : room;
-    const lease = await this.#parts.rooms.acquire(this.#outlet.account.id, name);
+    const name = room === ECHO_ROOM ? echoRoomOf(this.#client.name) : room;
+    const lease = await this.#parts.rooms.acquire(this.#client.account.id, name);
     const { isMuted, subscription } = this.#audio;
     try {
       const peer = message.media
-        ? await WebRtcPeer.open(lease, this.#outlet, message.rtp_capabilities, isMuted)
-        : new WebSocketPeer(lease, this.#outlet, subscription, isMuted);
+        ? await WebRtcPeer.open(lease, this.#client, message.rtp_capabilities, isMuted)
+        : new WebSocketPeer(lease, this.#client, subscription, isMuted);
       return { peer, isMuted };
     } catch (fault) {
       lease.release();
@@ -336,11 +336,11 @@ export class Presence {
   }
 
   #keptPlace(): SuspendedPeer | undefined {
-    return this.#parts.places.get(this.#outlet.account.id, this.#outlet.name);
+    return this.#parts.places.get(this.#client.account.id, this.#client.name);
   }
 
   #takePlace(): SuspendedPeer | undefined {
-    return this.#parts.places.take(this.#outlet.account.id, this.#outlet.name);
+    return this.#parts.places.take(this.#client.account.id, this.#client.name);
   }
 
   #confirm(replyTo: MessageId | undefined, room: string, peer: RoomPeer): void {
@@ -353,6 +353,6 @@ export class Presence {
   }
 
   #answer(replyTo: MessageId | undefined, message: ServerMessage): void {
-    this.#outlet.notify(replyTo === undefined ? message : { ...message, reply_to: replyTo });
+    this.#client.notify(replyTo === undefined ? message : { ...message, reply_to: replyTo });
   }
 }

@@ -6,6 +6,7 @@ import { TokenBucket } from '../token-bucket.ts';
 import { AudioBudget } from './audio-budget.ts';
 import { ControlLimit } from './control-limit.ts';
 import { accountRate, connectionRate, MessageBudget } from './message-budget.ts';
+import type { ClientNotifier } from './client-notifier.ts';
 import type { Reading } from './read-gate.ts';
 import { Turns } from './turns.ts';
 
@@ -57,10 +58,7 @@ export class RequestLimits {
   }
 
   /** Returns the limit of the pings and pongs of a new connection. @param reading of the connection */
-  openControlLimit(
-    reading: Reading,
-    outlet: ConstructorParameters<typeof ControlLimit>[2],
-  ): ControlLimit {
-    return new ControlLimit(reading, this.#timings, outlet);
+  openControlLimit(reading: Reading, client: ClientNotifier): ControlLimit {
+    return new ControlLimit(reading, this.#timings, client);
   }
 }

@@ -14,6 +14,7 @@ import { errorMessage, type MessageId, type ServerMessage } from '../protocol/me
 import type { WebRtcPeer } from '../rooms/webrtc-peer.ts';
 import { BadMessageBudget } from './bad-message-budget.ts';
 import type { ClientAudio } from './client-audio.ts';
+import type { ClientNotifier } from './client-notifier.ts';
 import { SerialQueue } from './serial-queue.ts';
 import { type Charge, costOf, type MessageBudget } from './message-budget.ts';
 import { checkRoomName } from '../protocol/names.ts';
@@ -30,11 +31,9 @@ const MAX_WAITING = 64;
  */
 const MAX_PARSED_AT_ONCE = 16 * 1024;
 
-type Outlet = {
+type RequestClient = ClientNotifier & {
   readonly log: FastifyBaseLogger;
   readonly account: Account;
-  notify(message: ServerMessage): void;
-  fail(fault: unknown): void;
 };
 
 /** Settings that `configure` can change. */
@@ -57,7 +56,7 @@ export class Requests {
   readonly #presence: Presence;
   readonly #audio: ClientAudio;
   readonly #credentials: Credentials;
-  readonly #outlet: Outlet;
+  readonly #client: RequestClient;
   readonly #badMessages = new BadMessageBudget();
   readonly #limits: RequestLimits;
   readonly #budget: MessageBudget;
@@ -73,15 +72,15 @@ export class Requests {
     presence: Presence,
     audio: ClientAudio,
     { credentials, requestLimits }: { credentials: Credentials; requestLimits: RequestLimits },
-    outlet: Outlet,
+    client: RequestClient,
   ) {
     this.#socket = socket;
     this.#presence = presence;
     this.#audio = audio;
     this.#credentials = credentials;
-    this.#outlet = outlet;
+    this.#client = client;
     this.#limits = requestLimits;
-    this.#budget = requestLimits.openBudget(() => outlet.account);
+    this.#budget = requestLimits.openBudget(() => client.account);
   }
 
   /** Number of requests that have not been handled to the end. */
@@ -139,7 +138,7 @@ export class Requests {
    * @param of type of the message, if it was well-formed
    */
   #refuse(fault: unknown, replyTo: MessageId | undefined, of?: ClientMessage['type']): void {
-    const error = logFault(this.#outlet.log, fault, 'message failed');
+    const error = logFault(this.#client.log, fault, 'message failed');
     const isBad =
       error.code === 'bad_message' ||
       error.code === 'unsupported_audio' ||
@@ -147,7 +146,7 @@ export class Requests {
     // Consumers end while the browser resumes them: twenty at once where the browser leaves a large room.
     const isRace = of === 'resume_consumer';
     if (isBad && !isRace && this.#badMessages.spend(performance.now())) {
-      this.#outlet.fail(
+      this.#client.fail(
         new PartylineError('bad_message', `Too many bad messages; the last: ${error.message}`),
       );
       return;
@@ -176,7 +175,7 @@ export class Requests {
       const { message, characters } = await this.#read(request);
       ({ id, type } = message);
       const charge = await this.#pay(message, characters, idleMs);
-      await this.#limits.turns.run(this.#outlet.account.id, async () => {
+      await this.#limits.turns.run(this.#client.account.id, async () => {
         if (this.#presence.isClosed) return;
         await this.#handlePaid(message, charge, () => this.#passMark(request));
       });
@@ -194,7 +193,7 @@ export class Requests {
     if ('fault' in request) throw request.fault;
     if ('message' in request) return request;
     const { text } = request;
-    return this.#limits.turns.run(this.#outlet.account.id, () => ({
+    return this.#limits.turns.run(this.#client.account.id, () => ({
       message: parseClientMessage(text),
       characters: text.length,
     }));
@@ -212,7 +211,7 @@ export class Requests {
     const { waitMs, isToBeTold } = charge;
     if (isToBeTold) {
       const fault = overBudget('Too many messages; they are read more slowly.', charge);
-      this.#outlet.notify(errorMessage(fault));
+      this.#client.notify(errorMessage(fault));
     }
     if (waitMs > 0) {
       this.#socket.pause();
@@ -227,7 +226,7 @@ export class Requests {
    */
   async #handlePaid(message: ClientMessage, charge: Charge, onApplied: () => void): Promise<void> {
     if (charge.outcome === 'close') {
-      this.#outlet.fail(overBudget('The client keeps exceeding its budget.', charge));
+      this.#client.fail(overBudget('The client keeps exceeding its budget.', charge));
       return;
     }
     if (charge.outcome === 'refuse') throw overBudget('Too many messages of the account.', charge);
@@ -290,7 +289,7 @@ export class Requests {
   }
 
   #answer(id: MessageId | undefined, message: ServerMessage): void {
-    this.#outlet.notify(id === undefined ? message : { ...message, reply_to: id });
+    this.#client.notify(id === undefined ? message : { ...message, reply_to: id });
   }
 }
 

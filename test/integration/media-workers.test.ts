@@ -210,12 +210,12 @@ test('a browser whose media worker dies before it is in the room is told when it
   const room = { media, producers, enter: () => {}, leave: () => {}, tellSpeakersTo: () => {} };
   const lease = { room: room as unknown as Room, release: () => {} };
   const told: string[] = [];
-  const outlet = {
+  const connection = {
     name: 'browser',
     log: silentLog,
     notify: ({ type }: ServerMessage) => void told.push(type),
   };
-  const peer = await WebRtcPeer.open(lease, outlet as ClientConnection, undefined, false);
+  const peer = await WebRtcPeer.open(lease, connection as ClientConnection, undefined, false);
   process.kill(firstPidOf(pool), 'SIGKILL');
   await replaced.promise;
   expect(told).toEqual([]);

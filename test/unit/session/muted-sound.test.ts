@@ -41,7 +41,7 @@ function open(declared: string) {
     relayMessage: (_peer: string, message: Buffer) => relayed.push(message),
   };
   const faults: unknown[] = [];
-  const outlet = {
+  const session = {
     name: 'ann',
     isJoining: true,
     notify: () => {},
@@ -56,10 +56,10 @@ function open(declared: string) {
     unknownOut: undefined,
   };
   const eventLoop = { begin: () => true, take: (start: () => void) => start() };
-  const audio = new ClientAudio(preferences, undefined, codecs, eventLoop, outlet);
+  const audio = new ClientAudio(preferences, undefined, codecs, eventLoop, session);
   const peer = new WebSocketPeer(
     { room } as unknown as RoomLease,
-    outlet as unknown as ClientConnection,
+    session as unknown as ClientConnection,
     audio.subscription,
     audio.isMuted,
   );

@@ -59,7 +59,7 @@ function connect(
   };
   const audio = { drainHeld: () => {}, configure, input };
   const parts = { credentials: { account }, requestLimits: limits };
-  const outlet = {
+  const client = {
     log: { error: () => {}, debug: () => {} },
     account,
     notify: (message: ServerMessage) => told.push(message),
@@ -72,7 +72,7 @@ function connect(
     presence as unknown as Presence,
     audio as unknown as ClientAudio,
     parts as ConstructorParameters<typeof Requests>[3],
-    outlet as unknown as ConstructorParameters<typeof Requests>[4],
+    client as unknown as ConstructorParameters<typeof Requests>[4],
   );
 }
 

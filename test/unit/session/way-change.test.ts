@@ -71,7 +71,7 @@ function open() {
     hearsAll: async () => {},
     addBrowserProducer: async () => {},
   } as unknown as Room;
-  const outlet = {
+  const client = {
     name: 'alice',
     account: { id: 'x' },
     log: { info: nothing },
@@ -96,7 +96,7 @@ function open() {
     timings: { changesWithinMs: 10_000 },
   };
   const presence = new Presence(
-    outlet as never,
+    client as never,
     audio as unknown as ClientAudio,
     parts as unknown as PresenceParts,
   );
