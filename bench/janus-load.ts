@@ -4,7 +4,7 @@ import type { JanusProcess } from './janus-process.ts';
 import type { Traffic } from './load.ts';
 import { FRAME_MS, Pacing } from './pacing.ts';
 import type { Scenario } from './scenario.ts';
-import { Tally } from './tally.ts';
+import { WindowCounter } from './window-counter.ts';
 
 /**
  * The participants of one scenario in Janus's rooms: they send and receive plain RTP, at the pace of the
@@ -15,7 +15,7 @@ export class JanusLoad {
   readonly #packets: Buffer[];
   readonly #peers: JanusPeer[] = [];
   readonly #pacing = new Pacing();
-  readonly #tally = new Tally();
+  readonly #tally = new WindowCounter();
 
   private constructor(scenario: Scenario, packets: Buffer[]) {
     this.#scenario = scenario;

@@ -5,7 +5,7 @@ import { FRAME_MS, Pacing } from './pacing.ts';
 import { packetKey } from './packets.ts';
 import { type Percentiles, percentilesOf } from './percentiles.ts';
 import { hearers, isPassThrough, type Scenario } from './scenario.ts';
-import { Tally } from './tally.ts';
+import { WindowCounter } from './window-counter.ts';
 
 type Client = { receivedInWindow: number };
 type Speaker = { socket: WebSocket; hearers: number; nextPacket: number };
@@ -33,7 +33,7 @@ export class Load {
   readonly #sockets: WebSocket[] = [];
   readonly #clients: Client[] = [];
   readonly #pacing = new Pacing();
-  readonly #tally = new Tally();
+  readonly #tally = new WindowCounter();
   readonly #sentNs = new Map<string, bigint>();
   readonly #endToEnd = createHistogram();
   /** Deliveries since the start. */

@@ -11,7 +11,7 @@ import {
 import type { SoakOptions } from './options.ts';
 import { readRedis } from './redis-keys.ts';
 import { get, type NodeSample, readMetrics, type Sampler } from './sampler.ts';
-import type { Tally } from './tally.ts';
+import type { EventCounts } from './event-counts.ts';
 
 /** An account of the soak, with its key. */
 export type SoakAccount = { id: number; apiKey: string };
@@ -26,7 +26,7 @@ export type Seen = {
   accounts: SoakAccount[];
   redisUrl: string;
   ledger: Ledger;
-  tally: Tally;
+  tally: EventCounts;
   sampler: Sampler;
   ghosts: string[];
 };

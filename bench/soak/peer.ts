@@ -5,7 +5,7 @@ import type { ServerMessage } from '../../src/protocol/messages.ts';
 import type { ConnectionLedger, Ledger } from './ledger.ts';
 import type { SoakNodes } from './nodes.ts';
 import type { Act, Visit } from './plan.ts';
-import type { Tally } from './tally.ts';
+import type { EventCounts } from './event-counts.ts';
 
 export type Persona = {
   name: string;
@@ -19,7 +19,7 @@ export type Persona = {
 export type PeerParts = {
   nodes: SoakNodes;
   ledger: Ledger;
-  tally: Tally;
+  tally: EventCounts;
   /** Aborted when all peers must leave. */
   ending: AbortSignal;
 };

@@ -17,7 +17,7 @@ import { type PeerParts, type Persona, SoakPeer } from './peer.ts';
 import { type Fault, planFaults, planVisits, roomsFor } from './plan.ts';
 import { readRedis, type RedisContents } from './redis-keys.ts';
 import { Sampler } from './sampler.ts';
-import { Tally } from './tally.ts';
+import { EventCounts } from './event-counts.ts';
 
 type InjectedFault = Fault & { startedMs: number; tookMs: number; what: string };
 
@@ -27,7 +27,7 @@ export type SoakResult = {
   claims: Claim[];
   faults: InjectedFault[];
   sampler: Sampler;
-  tally: Tally;
+  tally: EventCounts;
   redisAtStart: RedisContents;
   redisAtEnd: RedisContents;
 };
@@ -64,7 +64,7 @@ export async function soak(
   const redisAtStart = await readRedis(redis.url);
   const ending = new AbortController();
   opened.defer(() => ending.abort());
-  const parts = { nodes, ledger: new Ledger(), tally: new Tally(), ending: ending.signal };
+  const parts = { nodes, ledger: new Ledger(), tally: new EventCounts(), ending: ending.signal };
   const cast = await castPeers(options, accounts);
   const peers = cast.map((persona) => new SoakPeer(persona, parts));
   const runs = peers.map((peer, index) => peer.run(visitsOf(options, index)));

@@ -3,7 +3,7 @@ import type { Credentials } from '../accounts/authenticator.ts';
 import { PLANS } from '../accounts/plans.ts';
 import { serializeSettings } from '../session/audio-settings.ts';
 import type { Admission, CcuLeases } from '../usage/ccu-leases.ts';
-import type { Holder } from '../usage/lease-holder.ts';
+import type { LeaseHolder } from '../usage/lease-holder.ts';
 import { preferencesOf, type SessionQuery } from './query.ts';
 
 /** A session and its connection. */
@@ -11,7 +11,7 @@ export type Ids = { sessionId: string; connectionId: string };
 
 /** A client's lease, and the ways to give it back, which log their faults. */
 export type Lease = Admission & {
-  holder: Holder;
+  holder: LeaseHolder;
   /** Time of the admission (`performance.now()`). */
   admittedAtMs: number;
   /** @param keepSettingsMs time for which the settings of the session are kept */

@@ -8,7 +8,7 @@ import type {
 } from 'mediasoup/types';
 
 /** Router and WebRtcServer on which a transport is opened. */
-export type TransportPlace = { router: Router; webRtcServer: WebRtcServer };
+export type TransportHost = { router: Router; webRtcServer: WebRtcServer };
 
 export type ClientTransportOptions = {
   dtlsParameters: DtlsParameters;
@@ -45,7 +45,7 @@ export class ClientTransport {
 
   /** @throws {Error} if the media worker refuses the parameters, dies or hangs */
   static async open(
-    { router, webRtcServer }: TransportPlace,
+    { router, webRtcServer }: TransportHost,
     { dtlsParameters, consentMs }: ClientTransportOptions,
   ): Promise<ClientTransport> {
     const transport = await router.createWebRtcTransport({

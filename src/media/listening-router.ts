@@ -2,7 +2,7 @@ import type { Consumer, Router, WebRtcServer } from 'mediasoup/types';
 import {
   ClientTransport,
   type ClientTransportOptions,
-  type TransportPlace,
+  type TransportHost,
 } from './client-transport.ts';
 import { PlainLeg, type PlainProducer } from './plain-leg.ts';
 
@@ -27,7 +27,7 @@ export type WebRtcOutput = {
  * A router whose clients all receive Opus under one payload type. mediasoup sends with the payload type of
  * the router, whatever the client has offered, and many clients decode only payload types that they offered.
  */
-class ListeningRouter implements TransportPlace {
+class ListeningRouter implements TransportHost {
   readonly router: Router;
   readonly webRtcServer: WebRtcServer;
   readonly payloadType: number;

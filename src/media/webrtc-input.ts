@@ -2,7 +2,7 @@ import type { Producer, RtpParameters } from 'mediasoup/types';
 import {
   ClientTransport,
   type ClientTransportOptions,
-  type TransportPlace,
+  type TransportHost,
 } from './client-transport.ts';
 import type { Publish } from './pipe.ts';
 
@@ -23,11 +23,11 @@ export class WebRtcInput {
    * @throws {Error} if the media worker refuses the parameters, dies or hangs
    */
   static async open(
-    place: TransportPlace,
+    host: TransportHost,
     publish: Publish,
     options: WebRtcInputOptions,
   ): Promise<WebRtcInput> {
-    const path = await ClientTransport.open(place, options);
+    const path = await ClientTransport.open(host, options);
     try {
       const { rtpParameters } = options;
       const producer = await path.transport.produce({ kind: 'audio', rtpParameters });

@@ -14,7 +14,7 @@ import { HeldLeg } from './held-leg.ts';
 import type { Publish } from './pipe.ts';
 
 /** Environment of a leg: its router, its server, and callbacks. */
-export type WebRtcLegPlace = {
+export type WebRtcLegHost = {
   router: Router;
   webRtcServer: WebRtcServer;
   /** Called with each producer of the browser before any other listener. */
@@ -43,7 +43,7 @@ const PATH_STATES = new Set<WebRtcTransport['iceState']>(['connected', 'complete
 
 /** One browser's side of a router: a transport to send, a transport to receive, and what runs over them. */
 export class WebRtcLeg {
-  readonly #place: WebRtcLegPlace;
+  readonly #host: WebRtcLegHost;
   readonly #sendTransport: WebRtcTransport;
   readonly #recvTransport: WebRtcTransport;
   readonly #events: WebRtcLegEvents;
@@ -57,12 +57,12 @@ export class WebRtcLeg {
   #closed = false;
 
   private constructor(
-    place: WebRtcLegPlace,
+    host: WebRtcLegHost,
     sendTransport: WebRtcTransport,
     recvTransport: WebRtcTransport,
     events: WebRtcLegEvents,
   ) {
-    this.#place = place;
+    this.#host = host;
     this.#sendTransport = sendTransport;
     this.#recvTransport = recvTransport;
     this.#events = events;
@@ -78,13 +78,13 @@ export class WebRtcLeg {
     });
   }
 
-  static async open(place: WebRtcLegPlace, events: WebRtcLegEvents): Promise<WebRtcLeg> {
-    const { router, webRtcServer } = place;
+  static async open(host: WebRtcLegHost, events: WebRtcLegEvents): Promise<WebRtcLeg> {
+    const { router, webRtcServer } = host;
     const options = { webRtcServer, enableUdp: true, enableTcp: true, preferUdp: true };
     const sendTransport = await router.createWebRtcTransport(options);
     try {
       const recvTransport = await router.createWebRtcTransport(options);
-      return new WebRtcLeg(place, sendTransport, recvTransport, events);
+      return new WebRtcLeg(host, sendTransport, recvTransport, events);
     } catch (fault) {
       sendTransport.close();
       throw fault;
@@ -183,7 +183,7 @@ export class WebRtcLeg {
       );
       checkOpen(this.#sendTransport);
       if (this.#held) await this.#asked(this.#held.awaitPacket(producer));
-      await this.#place.publish(producer);
+      await this.#host.publish(producer);
       checkOpen(this.#sendTransport);
     } catch (fault) {
       this.#producer = undefined;
@@ -231,7 +231,7 @@ export class WebRtcLeg {
     producerId: string,
     rtpCapabilities: RtpCapabilities,
   ): Promise<{ id: string; rtpParameters: RtpParameters } | undefined> {
-    if (!this.#place.router.canConsume({ producerId, rtpCapabilities })) return undefined;
+    if (!this.#host.router.canConsume({ producerId, rtpCapabilities })) return undefined;
     const consumer = await this.#recvTransport.consume({
       producerId,
       rtpCapabilities,
@@ -273,7 +273,7 @@ export class WebRtcLeg {
     this.#sendTransport.close();
     this.#recvTransport.close();
     this.#consumers.clear();
-    this.#place.onClosed();
+    this.#host.onClosed();
   }
 
   #transport(id: string): WebRtcTransport {

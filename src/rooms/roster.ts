@@ -2,12 +2,12 @@ import type { PeerDescription, PeerKind } from '../protocol/messages.ts';
 
 /** Called when a member is connected in another way. */
 type OnKind = (peer: { peer: string; kind: PeerKind; speaker: number }) => void;
-/** Holder of a place in the room: a peer of this node, or another node for a peer of its own. */
-type Holder = object | string;
+/** Occupant of a place in the room: a peer of this node, or another node for a peer of its own. */
+type Occupant = object | string;
 /** State of a peer in the room by one of its places. */
 type Held = { kind: PeerKind; muted: boolean };
 /** The place that was taken last counts. */
-type Member = { speaker: number; holders: Map<Holder, Held> };
+type Member = { speaker: number; occupants: Map<Occupant, Held> };
 
 /**
  * Peers of a room on all nodes. A peer that comes back on another connection, perhaps to another node, holds two
@@ -58,46 +58,51 @@ export class Roster {
   }
 
   /** @returns the member, if it is new */
-  enter(name: string, kind: PeerKind, holder: Holder, muted = false): PeerDescription | undefined {
+  enter(
+    name: string,
+    kind: PeerKind,
+    occupant: Occupant,
+    muted = false,
+  ): PeerDescription | undefined {
     const member = this.#members.get(name);
     if (member) {
-      this.#change(name, member, () => member.holders.set(holder, { kind, muted }));
+      this.#change(name, member, () => member.occupants.set(occupant, { kind, muted }));
       return undefined;
     }
     const speaker = this.speakerOf(name);
     this.#reserved.delete(name);
-    this.#members.set(name, { speaker, holders: new Map([[holder, { kind, muted }]]) });
+    this.#members.set(name, { speaker, occupants: new Map([[occupant, { kind, muted }]]) });
     return { peer: name, kind, speaker, muted };
   }
 
-  /** Mutes or unmutes the holder of a place. */
-  setMuted(name: string, holder: Holder, muted: boolean): void {
+  /** Mutes or unmutes the occupant of a place. */
+  setMuted(name: string, occupant: Occupant, muted: boolean): void {
     const member = this.#members.get(name);
-    const held = member?.holders.get(holder);
+    const held = member?.occupants.get(occupant);
     if (!member || !held) return;
     this.#change(name, member, () => {
       held.muted = muted;
     });
   }
 
-  /** Changes the holder of a place. */
-  handOver(name: string, before: Holder, after: Holder, held: Held): void {
+  /** Changes the occupant of a place. */
+  handOver(name: string, before: Occupant, after: Occupant, held: Held): void {
     const member = this.#members.get(name);
-    if (!member?.holders.has(before)) return;
+    if (!member?.occupants.has(before)) return;
     this.#change(name, member, () => {
-      member.holders.delete(before);
-      member.holders.set(after, held);
+      member.occupants.delete(before);
+      member.occupants.set(after, held);
     });
   }
 
   /** @returns the member, if it has left the room */
-  leave(name: string, holder: Holder): PeerDescription | undefined {
+  leave(name: string, occupant: Occupant): PeerDescription | undefined {
     const member = this.#members.get(name);
     if (!member) this.#forgetReserved(name);
-    const held = member?.holders.get(holder);
+    const held = member?.occupants.get(occupant);
     if (!member || !held) return undefined;
-    if (member.holders.size > 1) {
-      this.#change(name, member, () => member.holders.delete(holder));
+    if (member.occupants.size > 1) {
+      this.#change(name, member, () => member.occupants.delete(occupant));
       return undefined;
     }
     this.#members.delete(name);
@@ -136,4 +141,4 @@ export class Roster {
   }
 }
 
-const latestOf = ({ holders }: Member): Held => [...holders.values()].at(-1)!;
+const latestOf = ({ occupants }: Member): Held => [...occupants.values()].at(-1)!;

@@ -6,7 +6,7 @@ export type Reading = Pick<WebSocket, 'pause' | 'resume' | 'isPaused'>;
 /** Lets several parts pause one socket: it is read again when none of them holds it any more. */
 export class ReadGate {
   readonly #socket: Reading;
-  readonly #holders = new Set<symbol>();
+  readonly #pausedBy = new Set<symbol>();
   #isClosed = false;
 
   constructor(socket: Reading) {
@@ -15,19 +15,19 @@ export class ReadGate {
 
   /** Opens the gate of one part. */
   open(): Reading {
-    const holder = Symbol('holder');
-    const holders = this.#holders;
+    const token = Symbol('pause');
+    const pausedBy = this.#pausedBy;
     return {
       get isPaused() {
-        return holders.has(holder);
+        return pausedBy.has(token);
       },
       pause: () => {
-        holders.add(holder);
+        pausedBy.add(token);
         if (!this.#isClosed) this.#socket.pause();
       },
       resume: () => {
-        holders.delete(holder);
-        if (holders.size === 0 && !this.#isClosed) this.#socket.resume();
+        pausedBy.delete(token);
+        if (pausedBy.size === 0 && !this.#isClosed) this.#socket.resume();
       },
     };
   }

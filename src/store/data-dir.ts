@@ -34,8 +34,8 @@ const OWN_FILES = new Set([
 /** The user and group to which a folder belongs. */
 export type Owner = { uid: number; gid: number };
 
-/** Holder of a data folder: a gateway for as long as it runs, or the operator's command for a moment. */
-export type Holder = { what: 'gateway' | 'command'; pid: number };
+/** User of a data folder: a gateway for as long as it runs, or the operator's command for a moment. */
+export type DataDirUser = { what: 'gateway' | 'command'; pid: number };
 
 /** An exclusive lock on a data folder. The kernel frees it when the last process that inherited its descriptor has ended. */
 export type DataDirLock = { fd: number; release(): void };
@@ -89,7 +89,7 @@ export async function giveToOwner(path: string): Promise<void> {
  * Takes the lock of a data folder, if it is free. A process that is started with its descriptor holds it too: `flock`
  * locks what a descriptor stands for, not the process (flock(2)).
  */
-export function lockDataDir(dataDir: string, what: Holder['what']): DataDirLock | undefined {
+export function lockDataDir(dataDir: string, what: DataDirUser['what']): DataDirLock | undefined {
   const fd = openSync(join(dataDir, LOCK_FILE), constants.O_RDWR | constants.O_CREAT, 0o600);
   if (process.getuid?.() === 0) {
     const { uid, gid } = statSync(dataDir);
@@ -104,27 +104,27 @@ export function lockDataDir(dataDir: string, what: Holder['what']): DataDirLock 
   if (status !== 0) {
     throw new Error(`DATA_DIR ${dataDir} cannot be locked: ${error?.message ?? stderr.trim()}`);
   }
-  writeHolder(fd, { what, pid: process.pid });
+  writeDataDirUser(fd, { what, pid: process.pid });
   return { fd, release: () => closeSync(fd) };
 }
 
-/** Writes the holder into the lock file, for messages, and so that commands wait for each other. The lock itself is the descriptor. */
-function writeHolder(fd: number, holder: Holder): void {
+/** Writes the user into the lock file, for messages, and so that commands wait for each other. The lock itself is the descriptor. */
+function writeDataDirUser(fd: number, user: DataDirUser): void {
   ftruncateSync(fd);
   try {
-    writeSync(fd, JSON.stringify(holder), 0);
+    writeSync(fd, JSON.stringify(user), 0);
   } catch {
-    // If the disk is full, the holder stays unknown.
+    // If the disk is full, the user stays unknown.
     ftruncateSync(fd);
   }
 }
 
-/** Returns the last holder of the lock; undefined if it is not known yet. */
-export function readHolder(dataDir: string): Holder | undefined {
+/** Returns the last user of the folder; undefined if it is not known yet. */
+export function readDataDirUser(dataDir: string): DataDirUser | undefined {
   try {
-    return JSON.parse(readFileSync(join(dataDir, LOCK_FILE), 'utf8')) as Holder;
+    return JSON.parse(readFileSync(join(dataDir, LOCK_FILE), 'utf8')) as DataDirUser;
   } catch {
-    // The holder is about to write it, or the disk was full when it did.
+    // The user is about to write it, or the disk was full when it did.
     return undefined;
   }
 }

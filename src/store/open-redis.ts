@@ -5,7 +5,7 @@ import { parseSentinelUrl } from '../../config/sentinel-url.ts';
 import type { Timings } from '../../config/timings.ts';
 import { PartylineError } from '../protocol/errors.ts';
 import type { RedisAddress } from './client.ts';
-import { contentOf, lockDataDir, openDataDir, readHolder, socketPathIn } from './data-dir.ts';
+import { contentOf, lockDataDir, openDataDir, readDataDirUser, socketPathIn } from './data-dir.ts';
 import { probeRedis } from './redis-probe.ts';
 import { type HeldDataDir, RedisServer } from './redis-server.ts';
 
@@ -15,7 +15,7 @@ type RedisSettings = { REDIS_URL: string; DATA_DIR: string; SENTINEL_PASSWORD?: 
 type Opening = {
   settings: RedisSettings;
   timings: Timings['redis'];
-  /** Holder of the own Redis, if one was started, which closes it. */
+  /** DataDirUser of the own Redis, if one was started, which closes it. */
   opened: AsyncDisposableStack;
   log: FastifyBaseLogger;
   /** Aborts the wait. */
@@ -93,7 +93,7 @@ export async function openCommandRedis(opening: Opening, onNew: () => void): Pro
     }
     lock?.release();
     // Another command closes its Redis in a moment.
-    const isTemporary = !lock && readHolder(dataDir)?.what === 'command';
+    const isTemporary = !lock && readDataDirUser(dataDir)?.what === 'command';
     if (state === 'answers' && !isTemporary) return;
     if (performance.now() > deadlineMs) throw new Error(await whoUses(dataDir, timings));
     await wait(POLL_MS, undefined, { signal: abort });
@@ -114,9 +114,9 @@ async function startServer({
 /** Describes why a data folder cannot be used. */
 async function whoUses(dataDir: string, { checkOwnEveryMs }: Timings['redis']): Promise<string> {
   const probe = await probeRedis(socketPathIn(dataDir), checkOwnEveryMs);
-  const holder = readHolder(dataDir);
-  const who = holder?.what === 'command' ? 'an accounts command' : 'another gateway';
-  const uses = `${who} uses ${dataDir}${holder ? ` (process ${holder.pid})` : ''}`;
+  const user = readDataDirUser(dataDir);
+  const who = user?.what === 'command' ? 'an accounts command' : 'another gateway';
+  const uses = `${who} uses ${dataDir}${user ? ` (process ${user.pid})` : ''}`;
   const advice = 'stop it, or set DATA_DIR or REDIS_URL';
   if (probe.state === 'answers') return `${uses}: ${advice}`;
   const why = probe.state === 'silent' ? `does not answer (${probe.reason})` : 'is not there';

@@ -4,7 +4,7 @@ import { PartylineError, replaced } from '../protocol/errors.ts';
 import { leaseKeys } from '../store/keys.ts';
 import type { Redis } from '../store/redis.ts';
 import { type LastLocation, parseLocation } from './last-location.ts';
-import { type Holder, keysOfPeer } from './lease-holder.ts';
+import { type LeaseHolder, keysOfPeer } from './lease-holder.ts';
 import { LeaseNotes } from './lease-notes.ts';
 import { LeaseReleases, type Release } from './lease-releases.ts';
 
@@ -58,7 +58,7 @@ export class CcuLeases {
   readonly #redis: Redis;
   readonly #log: FastifyBaseLogger;
   /** Leases of this process with their orders, by account. */
-  readonly #held = new Map<number, Map<Holder, number>>();
+  readonly #held = new Map<number, Map<LeaseHolder, number>>();
   readonly #onTaken: (accountId: number, peer: string, connectionId: string) => void;
   readonly #timings: Timings['leases'];
   readonly #keepMs: number;
@@ -97,7 +97,7 @@ export class CcuLeases {
    * @throws {PartylineError} `ccu_limit`, `replaced`, `overloaded`
    */
   async admit(
-    holder: Holder,
+    holder: LeaseHolder,
     maxCcu: number,
     isMoved: boolean,
     { sessionId, settings }: StoredSession = { sessionId: '', settings: '' },
@@ -114,7 +114,7 @@ export class CcuLeases {
    * @throws {PartylineError} as {@link admit} does
    */
   async admitHalf(
-    holder: Holder,
+    holder: LeaseHolder,
     maxCcu: number,
     { place, joins, replaces }: HalfOfPeer,
   ): Promise<Admission | { elsewhere: LastLocation }> {
@@ -130,7 +130,7 @@ export class CcuLeases {
   }
 
   #readAdmission(
-    holder: Holder,
+    holder: LeaseHolder,
     maxCcu: number,
     sessionId: string,
     [admitted, , place, known, stored = '', order = 0]: AdmitReply,
@@ -141,7 +141,7 @@ export class CcuLeases {
       const message = `All ${maxCcu} connections of the account are in use.`;
       throw new PartylineError('ccu_limit', message, { retryAfterMs: this.#timings.retryAfterMs });
     }
-    const holders = this.#held.get(accountId) ?? new Map<Holder, number>();
+    const holders = this.#held.get(accountId) ?? new Map<LeaseHolder, number>();
     this.#held.set(accountId, holders.set(holder, order));
     this.#notes.keep(holder, 'settings', `${sessionId} ${stored}`);
     return {
@@ -157,7 +157,7 @@ export class CcuLeases {
    * @param failed way in which a lease is released later that Redis grants after the time-out, because it has no holder
    */
   async #askForLease(
-    holder: Holder,
+    holder: LeaseHolder,
     maxCcu: number,
     words: string[],
     failed: Release,
@@ -174,19 +174,19 @@ export class CcuLeases {
   }
 
   /** Stores the settings of a lease's holder, for when it resumes; if Redis is disconnected, again after the reconnect. */
-  async save(holder: Holder, { sessionId, settings }: StoredSession): Promise<void> {
+  async save(holder: LeaseHolder, { sessionId, settings }: StoredSession): Promise<void> {
     if (this.#holds(holder))
       await this.#notes.write(holder, 'settings', `${sessionId} ${settings}`);
   }
 
   /** Stores the location of a lease's holder, for when it resumes on another node; if Redis is disconnected, again after the reconnect. */
-  async place(holder: Holder, place?: LastLocation): Promise<void> {
+  async place(holder: LeaseHolder, place?: LastLocation): Promise<void> {
     const text = place ? JSON.stringify(place) : '';
     if (this.#holds(holder)) await this.#notes.write(holder, 'place', text);
   }
 
   /** Returns the stored location of a peer; undefined if it is in no room. */
-  async findPlace({ accountId, peer }: Pick<Holder, 'accountId' | 'peer'>) {
+  async findPlace({ accountId, peer }: Pick<LeaseHolder, 'accountId' | 'peer'>) {
     const key = leaseKeys(accountId)[2]!;
     const text = await this.#redis.run((client) => client.hGet(key, peer));
     return parseLocation(text);
@@ -198,7 +198,7 @@ export class CcuLeases {
   }
 
   /** Leaves a lease to another process; it expires if that process does not take it over. */
-  handOver(holder: Holder): void {
+  handOver(holder: LeaseHolder): void {
     this.#forget(holder);
   }
 
@@ -206,7 +206,7 @@ export class CcuLeases {
    * Releases a lease; if Redis is disconnected, after the reconnect.
    * @param keepSettingsMs time for which its settings are kept, for a client that was in no room and may resume
    */
-  async release(holder: Holder, keepSettingsMs = 0): Promise<void> {
+  async release(holder: LeaseHolder, keepSettingsMs = 0): Promise<void> {
     const how = { keepSettingsMs, isWithdrawn: false };
     if (this.#forget(holder)) await this.#releases.release(holder, how);
   }
@@ -215,7 +215,7 @@ export class CcuLeases {
    * Releases the lease of a connection that was refused after its admission; if Redis is disconnected, after the reconnect.
    * Its peer's place and settings stay: a connection before it takes the lease back, or they expire.
    */
-  async withdraw(holder: Holder): Promise<void> {
+  async withdraw(holder: LeaseHolder): Promise<void> {
     if (this.#forget(holder)) await this.#releases.release(holder, this.#withdrawal);
   }
 
@@ -235,12 +235,12 @@ export class CcuLeases {
     this.#held.clear();
   }
 
-  #holds(holder: Holder): boolean {
+  #holds(holder: LeaseHolder): boolean {
     return this.#held.get(holder.accountId)?.has(holder) ?? false;
   }
 
   /** @returns false if it is not held */
-  #forget(holder: Holder): boolean {
+  #forget(holder: LeaseHolder): boolean {
     const holders = this.#held.get(holder.accountId);
     if (!holders?.delete(holder)) return false;
     this.#notes.forget(holder);
@@ -279,7 +279,7 @@ export class CcuLeases {
     }
   }
 
-  async #renewSome(accountId: number, held: [Holder, number][]): Promise<void> {
+  async #renewSome(accountId: number, held: [LeaseHolder, number][]): Promise<void> {
     const words = held.flatMap(([{ peer, connectionId: id }, order]) => [peer, id, String(order)]);
     const options = {
       keys: leaseKeys(accountId),

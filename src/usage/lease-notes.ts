@@ -1,6 +1,6 @@
 import { leaseKeys } from '../store/keys.ts';
 import type { Redis } from '../store/redis.ts';
-import type { Holder } from './lease-holder.ts';
+import type { LeaseHolder } from './lease-holder.ts';
 
 /** Facts that are stored for the holder of a lease, for when it resumes. */
 const NOTED = ['place', 'settings'] as const;
@@ -12,9 +12,9 @@ type Noted = (typeof NOTED)[number];
  */
 export class LeaseNotes {
   readonly #redis: Redis;
-  readonly #texts = new Map<Holder, Partial<Record<Noted, string>>>();
+  readonly #texts = new Map<LeaseHolder, Partial<Record<Noted, string>>>();
   /** By holder: texts that are being written, could not be written because Redis was disconnected, or were lost. */
-  readonly #unwritten = new Map<Holder, Set<Noted>>();
+  readonly #unwritten = new Map<LeaseHolder, Set<Noted>>();
   readonly #stopListening: () => void;
 
   constructor(redis: Redis) {
@@ -29,36 +29,36 @@ export class LeaseNotes {
   }
 
   /** Returns the holders of unwritten texts. */
-  holders(): Holder[] {
+  holders(): LeaseHolder[] {
     return [...this.#unwritten.keys()];
   }
 
   /** Keeps a text that Redis has stored together with the lease. */
-  keep(holder: Holder, what: Noted, text: string): void {
+  keep(holder: LeaseHolder, what: Noted, text: string): void {
     this.#texts.set(holder, { ...this.#texts.get(holder), [what]: text });
   }
 
   /** Stores a text for a holder of a lease. @throws {PartylineError} `overloaded`; {@link writeAgain} tries once more */
-  async write(holder: Holder, what: Noted, text: string): Promise<void> {
+  async write(holder: LeaseHolder, what: Noted, text: string): Promise<void> {
     this.keep(holder, what, text);
     this.#mark(holder, what);
     await this.#writeOne(holder, what, text);
   }
 
   /** Notes that Redis has no such text of a holder; {@link writeAgain} stores it, unless there is none. */
-  noteMissing(holder: Holder, what: Noted): void {
+  noteMissing(holder: LeaseHolder, what: Noted): void {
     if (this.#texts.get(holder)?.[what]) this.#mark(holder, what);
   }
 
   /** Notes that Redis may have other texts of a holder; {@link writeAgain} stores all. */
-  doubt(holder: Holder): void {
+  doubt(holder: LeaseHolder): void {
     for (const what of NOTED) {
       if (this.#texts.get(holder)?.[what] !== undefined) this.#mark(holder, what);
     }
   }
 
   /** Stores what Redis did not take, or has lost, of a holder. @throws {PartylineError} `overloaded` */
-  async writeAgain(holder: Holder): Promise<void> {
+  async writeAgain(holder: LeaseHolder): Promise<void> {
     for (const what of NOTED) {
       const text = this.#texts.get(holder)?.[what];
       if (text !== undefined && this.#unwritten.get(holder)?.has(what))
@@ -67,17 +67,17 @@ export class LeaseNotes {
   }
 
   /** Forgets the texts of a holder whose lease has ended. */
-  forget(holder: Holder): void {
+  forget(holder: LeaseHolder): void {
     this.#texts.delete(holder);
     this.#unwritten.delete(holder);
   }
 
-  #mark(holder: Holder, what: Noted): void {
+  #mark(holder: LeaseHolder, what: Noted): void {
     const unwritten = this.#unwritten.get(holder) ?? new Set();
     this.#unwritten.set(holder, unwritten.add(what));
   }
 
-  async #writeOne(holder: Holder, what: Noted, text: string): Promise<void> {
+  async #writeOne(holder: LeaseHolder, what: Noted, text: string): Promise<void> {
     const { accountId, peer, connectionId } = holder;
     const options = { keys: leaseKeys(accountId), arguments: [peer, connectionId, text] };
     await this.#redis.run((client) =>

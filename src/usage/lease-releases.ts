@@ -1,5 +1,5 @@
 import type { Redis } from '../store/redis.ts';
-import { type Holder, keysOfPeer } from './lease-holder.ts';
+import { type LeaseHolder, keysOfPeer } from './lease-holder.ts';
 
 /** The way in which a lease is released. */
 export type Release = {
@@ -12,30 +12,30 @@ export type Release = {
 /** Releases of leases. Those that Redis did not take are repeated. */
 export class LeaseReleases {
   readonly #redis: Redis;
-  readonly #waiting = new Map<Holder, Release>();
+  readonly #waiting = new Map<LeaseHolder, Release>();
 
   constructor(redis: Redis) {
     this.#redis = redis;
   }
 
   /** Returns the holders whose leases are not released yet. */
-  holders(): Holder[] {
+  holders(): LeaseHolder[] {
     return [...this.#waiting.keys()];
   }
 
   /** Leaves a release to {@link repeat}. */
-  add(holder: Holder, how: Release): void {
+  add(holder: LeaseHolder, how: Release): void {
     this.#waiting.set(holder, how);
   }
 
   /** Releases a lease. @throws {PartylineError} `overloaded`; {@link repeat} tries once more */
-  async release(holder: Holder, how: Release): Promise<void> {
+  async release(holder: LeaseHolder, how: Release): Promise<void> {
     this.add(holder, how);
     await this.repeat(holder);
   }
 
   /** Releases a lease that is not released yet. @throws {PartylineError} `overloaded` */
-  async repeat(holder: Holder): Promise<void> {
+  async repeat(holder: LeaseHolder): Promise<void> {
     const how = this.#waiting.get(holder);
     if (!how) return;
     const { peer, connectionId } = holder;

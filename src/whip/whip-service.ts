@@ -13,7 +13,7 @@ import type { RoomLease } from '../rooms/registry.ts';
 import type { Room } from '../rooms/room.ts';
 import type { SessionOpeningParts } from '../admission/session-opening.ts';
 import { type LastLocation, WHIP_PREFIX } from '../usage/last-location.ts';
-import type { Holder } from '../usage/lease-holder.ts';
+import type { LeaseHolder } from '../usage/lease-holder.ts';
 import { RESTART_ICE_COST } from '../session/message-budget.ts';
 import { writeAnswer } from './answer.ts';
 import { readFragment } from './fragment.ts';
@@ -389,7 +389,7 @@ type Media = WebRtcInput | WebRtcOutput;
 
 type Admitted = {
   id: string;
-  holder: Holder;
+  holder: LeaseHolder;
   order: number;
   /** True if the peer had another connection, which this one takes over. */
   isElsewhere: boolean;

@@ -7,7 +7,7 @@ import { PartylineError } from '../../src/protocol/errors.ts';
 import { leaseKeys, leaseOrderKey, resumeKey } from '../../src/store/keys.ts';
 import { Redis } from '../../src/store/redis.ts';
 import { CcuLeases } from '../../src/usage/ccu-leases.ts';
-import type { Holder } from '../../src/usage/lease-holder.ts';
+import type { LeaseHolder } from '../../src/usage/lease-holder.ts';
 import { LeaseNotes } from '../../src/usage/lease-notes.ts';
 import { eventually, silentLog } from '../support/gateway.ts';
 import { TestRedis } from '../support/redis.ts';
@@ -284,7 +284,7 @@ test('a room and settings that Redis has lost are written again with the next re
   const [alice, bob, carol] = ['alice', 'bob', 'carol'].map((peer) => ({
     ...holder(`of ${peer}`),
     peer,
-  })) as [Holder, Holder, Holder];
+  })) as [LeaseHolder, LeaseHolder, LeaseHolder];
   const place = { sessionId: 's', room: 'a', kind: 'websocket' } as const;
   await leases.one.admit(alice, 5, false, { sessionId: 's', settings: 'at first' });
   await leases.one.place(alice, place);

@@ -126,7 +126,7 @@ class LateHost extends MixEnginePool {
       () => later(onTicked),
       {
         first: backends[0],
-        choose: () => backends.find((backend) => backend !== this.#room?.place) ?? backends[0],
+        choose: () => backends.find((backend) => backend !== this.#room?.backend) ?? backends[0],
         isCrowded: () => false,
         onClose: () => {},
       },

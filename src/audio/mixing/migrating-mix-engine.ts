@@ -25,9 +25,9 @@ export type MixBackends = {
    * Returns the backend for a room in which a peer begins to talk.
    * @param leaving a backend that the room should leave while peers talk, and the room's load there: returned if no other has room
    */
-  choose: (leaving?: { place: MixBackend; loadMs: number }) => MixBackend;
+  choose: (leaving?: { backend: MixBackend; loadMs: number }) => MixBackend;
   /** True if a room should leave this backend even while a peer talks. */
-  isCrowded: (place: MixBackend) => boolean;
+  isCrowded: (backend: MixBackend) => boolean;
   onClose: () => void;
 };
 
@@ -46,11 +46,11 @@ export class MigratingMixEngine implements MixEngine {
   readonly #limits: JitterBufferLimits;
   readonly #output: MixOutput;
   readonly #onTicked: () => void;
-  readonly #places: MixBackends;
+  readonly #backends: MixBackends;
   readonly #histories = new Map<SpeakerId, History>();
   #plan: MixPlan = NO_PLAN;
-  #place: MixBackend;
-  #room: MixEngine;
+  #backend: MixBackend;
+  #engine: MixEngine;
   #costMs = ASSUMED_COST_MS;
   #depth = NOBODY;
   /** Times of the ticks whose output is incomplete, ms, oldest first. */
@@ -63,11 +63,11 @@ export class MigratingMixEngine implements MixEngine {
     limits: JitterBufferLimits,
     output: MixOutput,
     onTicked: () => void,
-    places: MixBackends,
+    backends: MixBackends,
   ) {
     this.#limits = limits;
     this.#onTicked = onTicked;
-    this.#places = places;
+    this.#backends = backends;
     this.#output = {
       ...output,
       passed: (id, packet) => {
@@ -75,12 +75,12 @@ export class MigratingMixEngine implements MixEngine {
         output.passed(id, packet);
       },
     };
-    this.#place = places.first;
-    this.#room = this.#openIn(this.#place);
+    this.#backend = backends.first;
+    this.#engine = this.#openIn(this.#backend);
   }
 
-  get place(): MixBackend {
-    return this.#place;
+  get backend(): MixBackend {
+    return this.#backend;
   }
 
   /** Content of the jitter buffers of the mixed speakers at the last tick. */
@@ -90,7 +90,7 @@ export class MigratingMixEngine implements MixEngine {
 
   apply(plan: MixPlan): void {
     const begins = this.#plan.speakers.length === 0 && plan.speakers.length > 0;
-    if (begins) this.#moveTo(this.#places.choose());
+    if (begins) this.#moveTo(this.#backends.choose());
     this.#plan = plan;
     for (const id of this.#histories.keys()) {
       if (!plan.speakers.includes(id)) this.#histories.delete(id);
@@ -105,7 +105,7 @@ export class MigratingMixEngine implements MixEngine {
       this.#histories.set(id, history);
     }
     this.#count();
-    this.#room.apply(plan);
+    this.#engine.apply(plan);
   }
 
   insert(id: SpeakerId, packet: MixPacket, nowMs: number): void {
@@ -116,22 +116,22 @@ export class MigratingMixEngine implements MixEngine {
       waiting.push({ packet, atMs: nowMs });
       if (waiting.length > MAX_WAITING_PACKETS) waiting.shift();
     }
-    this.#room.insert(id, packet, nowMs);
+    this.#engine.insert(id, packet, nowMs);
   }
 
   tick(nowMs: number, movedMs: number): void {
     const { speakers, leaving: ending } = this.#plan;
     // A word that ends is given to the end by the backend that has begun it.
     const mayMove = speakers.length > 0 && ending.length === 0;
-    if (mayMove && (this.#isLate(nowMs) || this.#places.isCrowded(this.#place))) {
-      const leaving = { place: this.#place, loadMs: this.#countedMs };
+    if (mayMove && (this.#isLate(nowMs) || this.#backends.isCrowded(this.#backend))) {
+      const leaving = { backend: this.#backend, loadMs: this.#countedMs };
       // Lost ticks are reported before this one, which is complete at once in the event loop.
-      this.#moveTo(this.#places.choose(leaving), (report) => report());
+      this.#moveTo(this.#backends.choose(leaving), (report) => report());
     }
     // A speaker that ends needs its tick, in which it fades out.
     const isSkipped = this.#isLate(nowMs) && ending.length === 0;
     this.#openTicksAtMs.push(nowMs);
-    this.#room.tick(nowMs, movedMs, isSkipped);
+    this.#engine.tick(nowMs, movedMs, isSkipped);
   }
 
   #isLate(nowMs: number): boolean {
@@ -140,24 +140,24 @@ export class MigratingMixEngine implements MixEngine {
 
   /** Continues in another backend while a peer talks. */
   move(): void {
-    this.#moveTo(this.#places.choose());
+    this.#moveTo(this.#backends.choose());
   }
 
   close(): void {
     this.#plan = NO_PLAN;
     this.#count();
-    this.#room.close();
-    this.#places.onClose();
+    this.#engine.close();
+    this.#backends.onClose();
   }
 
   /** @param later runs a report of lost ticks, once this room has finished its current work */
-  #moveTo(place: MixBackend, later: (report: () => void) => void = queueMicrotask): void {
-    if (place === this.#place) return;
-    this.#room.close();
-    this.#place.loadMs -= this.#countedMs;
-    place.loadMs += this.#countedMs;
-    this.#place = place;
-    this.#room = this.#openIn(place);
+  #moveTo(backend: MixBackend, later: (report: () => void) => void = queueMicrotask): void {
+    if (backend === this.#backend) return;
+    this.#engine.close();
+    this.#backend.loadMs -= this.#countedMs;
+    backend.loadMs += this.#countedMs;
+    this.#backend = backend;
+    this.#engine = this.#openIn(backend);
     const added = [...this.#histories].map(([id, { played, waiting, arrivals }]) => ({
       id,
       recent: played.forDecoder,
@@ -172,9 +172,9 @@ export class MigratingMixEngine implements MixEngine {
       delete goesOn.joins;
       return goesOn;
     });
-    if (this.#plan.speakers.length > 0) this.#room.apply({ ...this.#plan, mixes, added });
+    if (this.#plan.speakers.length > 0) this.#engine.apply({ ...this.#plan, mixes, added });
     for (const [id, { waiting }] of this.#histories) {
-      for (const { packet, atMs } of waiting) this.#room.insert(id, packet, atMs);
+      for (const { packet, atMs } of waiting) this.#engine.insert(id, packet, atMs);
     }
     const lost = this.#openTicksAtMs.length;
     this.#openTicksAtMs = [];
@@ -184,11 +184,11 @@ export class MigratingMixEngine implements MixEngine {
     });
   }
 
-  #openIn(place: MixBackend): MixEngine {
-    return place.openRoom(this.#limits, this.#output, ({ costMs, isSkipped, dropped, depth }) => {
+  #openIn(backend: MixBackend): MixEngine {
+    return backend.openRoom(this.#limits, this.#output, ({ costMs, isSkipped, dropped, depth }) => {
       if (isSkipped) counters.mixing.skippedTicks += 1;
-      else counters.mixing[place.kind].ticks += 1;
-      counters.mixing[place.kind].costMs += costMs;
+      else counters.mixing[backend.kind].ticks += 1;
+      counters.mixing[backend.kind].costMs += costMs;
       counters.dropped.late += dropped.late;
       counters.dropped.undecodable += dropped.undecodable;
       this.#depth = depth;
@@ -202,7 +202,7 @@ export class MigratingMixEngine implements MixEngine {
 
   #count(): void {
     const countedMs = this.#plan.speakers.length > 0 ? this.#costMs : 0;
-    this.#place.loadMs += countedMs - this.#countedMs;
+    this.#backend.loadMs += countedMs - this.#countedMs;
     this.#countedMs = countedMs;
   }
 

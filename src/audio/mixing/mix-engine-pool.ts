@@ -71,7 +71,8 @@ export class MixEnginePool {
     const room: MigratingMixEngine = new MigratingMixEngine(limits, output, onTicked, {
       first: this.#inline,
       choose: (leaving) => this.#choose(leaving),
-      isCrowded: (place) => place.loadMs > (place === this.#inline ? INLINE_MAX_MS : THREAD_MAX_MS),
+      isCrowded: (backend) =>
+        backend.loadMs > (backend === this.#inline ? INLINE_MAX_MS : THREAD_MAX_MS),
       onClose: () => this.#rooms.delete(room),
     });
     this.#rooms.add(room);
@@ -117,15 +118,15 @@ export class MixEnginePool {
     await Promise.all(this.#threads.map((thread) => thread?.close() ?? Promise.resolve()));
   }
 
-  #choose(leaving?: { place: MixBackend; loadMs: number }): MixBackend {
+  #choose(leaving?: { backend: MixBackend; loadMs: number }): MixBackend {
     // A room that is too much for this thread is better in any other; one that leaves another must not crowd the next.
-    const addedMs = leaving?.place.kind === 'thread' ? leaving.loadMs : 0;
+    const addedMs = leaving?.backend.kind === 'thread' ? leaving.loadMs : 0;
     if (this.#inline.loadMs + addedMs <= INLINE_BUDGET_MS) return this.#inline;
-    const ready = this.#threads.filter((thread) => thread?.isReady && thread !== leaving?.place);
+    const ready = this.#threads.filter((thread) => thread?.isReady && thread !== leaving?.backend);
     const best = ready.toSorted((one, other) => one!.loadMs - other!.loadMs)[0];
     if (!best || best.loadMs > INLINE_BUDGET_MS) this.#startThread();
     const hasRoom = best && best.loadMs + addedMs < THREAD_BUDGET_MS;
-    return hasRoom ? best : (leaving?.place ?? this.#inline);
+    return hasRoom ? best : (leaving?.backend ?? this.#inline);
   }
 
   /** Starts one more thread, if the limit permits it; rooms are placed in it when it is ready. */
@@ -151,7 +152,7 @@ export class MixEnginePool {
     this.#threads[slot] = undefined;
     if (this.#isClosed) return;
     this.#events.onThreadLost(reason);
-    for (const room of this.#rooms) if (room.place === thread) room.move();
+    for (const room of this.#rooms) if (room.backend === thread) room.move();
     this.#startThread();
     this.#lastLossAtMs = performance.now();
   }
@@ -163,12 +164,12 @@ export function inlineBackend(codecs: Codecs, onFault: (fault: unknown) => void)
     kind: 'inline',
     loadMs: 0,
     openRoom: (limits, output, onTicked) => {
-      const room = new LocalMixEngine(codecs, limits, output, onFault);
+      const engine = new LocalMixEngine(codecs, limits, output, onFault);
       return {
-        apply: (plan) => room.apply(plan),
-        insert: (id, packet, nowMs) => room.insert(id, packet, nowMs),
-        tick: (nowMs, movedMs, isSkipped) => onTicked(room.tick(nowMs, movedMs, isSkipped)),
-        close: () => room.close(),
+        apply: (plan) => engine.apply(plan),
+        insert: (id, packet, nowMs) => engine.insert(id, packet, nowMs),
+        tick: (nowMs, movedMs, isSkipped) => onTicked(engine.tick(nowMs, movedMs, isSkipped)),
+        close: () => engine.close(),
       };
     },
   };

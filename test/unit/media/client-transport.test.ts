@@ -2,7 +2,7 @@ import { EventEmitter } from 'node:events';
 import type { DtlsParameters, WebRtcTransportOptions } from 'mediasoup/types';
 import { expect, test, vi } from 'vitest';
 import { DEFAULT_TIMINGS } from '../../../config/timings.ts';
-import { ClientTransport, type TransportPlace } from '../../../src/media/client-transport.ts';
+import { ClientTransport, type TransportHost } from '../../../src/media/client-transport.ts';
 
 /** A transport as mediasoup shows it to the gateway. */
 class FakeTransport extends EventEmitter {
@@ -44,10 +44,10 @@ async function openConnected() {
   const createWebRtcTransport = vi.fn<(options: WebRtcTransportOptions) => Promise<FakeTransport>>(
     async () => transport,
   );
-  const place = { router: { createWebRtcTransport } } as unknown as TransportPlace;
+  const host = { router: { createWebRtcTransport } } as unknown as TransportHost;
   const { consentMs } = DEFAULT_TIMINGS.whip;
   const dtlsParameters: DtlsParameters = { fingerprints: [] };
-  const path = await ClientTransport.open(place, { dtlsParameters, consentMs });
+  const path = await ClientTransport.open(host, { dtlsParameters, consentMs });
   transport.opens();
   expect(path.state).toBe('open');
   const states: string[] = [];

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import {
   WebRtcLeg,
   type WebRtcLegEvents,
-  type WebRtcLegPlace,
+  type WebRtcLegHost,
 } from '../../../src/media/webrtc-leg.ts';
 
 /** Observer of a transport, which tells nothing. */
@@ -30,12 +30,12 @@ async function openProducing() {
     close: nothing,
     produce: async () => producer,
   };
-  const place = {
+  const host = {
     router: { createWebRtcTransport: async () => transport },
     publish: async () => {},
     onClosed: nothing,
-  } as unknown as WebRtcLegPlace;
-  const leg = await WebRtcLeg.open(place, {} as WebRtcLegEvents);
+  } as unknown as WebRtcLegHost;
+  const leg = await WebRtcLeg.open(host, {} as WebRtcLegEvents);
   await leg.produce('t', {} as never);
   return { leg, producer };
 }
@@ -79,15 +79,15 @@ async function openWaiting(publish: (leg: WebRtcLeg) => void = () => {}) {
     consume: () => answer.promise,
   };
   const published: unknown[] = [];
-  const place = {
+  const host = {
     router: { createWebRtcTransport: async () => transport, canConsume: () => true },
     publish: async (producer: unknown) => {
       published.push(producer);
       publish(leg);
     },
     onClosed: () => {},
-  } as unknown as WebRtcLegPlace;
-  const leg: WebRtcLeg = await WebRtcLeg.open(place, {} as WebRtcLegEvents);
+  } as unknown as WebRtcLegHost;
+  const leg: WebRtcLeg = await WebRtcLeg.open(host, {} as WebRtcLegEvents);
   return { leg, made, published, answer: () => answer.resolve(made) };
 }
 
@@ -120,10 +120,10 @@ test.each([
   const answer = Promise.withResolvers<void>();
   const consumer = { id: 'c', closed: false, on: () => {}, resume: () => answer.promise };
   const transport = { closed: false, observer, on: () => {}, consume: async () => consumer };
-  const place = {
+  const host = {
     router: { createWebRtcTransport: async () => transport, canConsume: () => true },
-  } as unknown as WebRtcLegPlace;
-  const leg = await WebRtcLeg.open(place, {} as WebRtcLegEvents);
+  } as unknown as WebRtcLegHost;
+  const leg = await WebRtcLeg.open(host, {} as WebRtcLegEvents);
   await leg.consume('p', {});
   const resumed = leg.resumeConsumer('c');
   consumer.closed = true;

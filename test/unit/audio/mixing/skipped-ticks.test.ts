@@ -116,7 +116,7 @@ test('a room whose thread is 200 ms late moves to one with room, and nothing is 
   const slow = new SlowBackend(30);
   const quick = new SlowBackend(5);
   const { room, latenessMs, ticks, ticked } = runLate(5000, slow, quick);
-  expect(room.place).toBe(quick);
+  expect(room.backend).toBe(quick);
   expect(Math.max(...latenessMs.slice(-100))).toBe(5);
   expect(slow.skippedAtMs).toEqual([]);
   // Ticks that were lost in the move are reported, too.
@@ -129,7 +129,7 @@ test.each([
 ])('a room does not move while %s, however late its thread is', (_, plan) => {
   const slow = new SlowBackend(60);
   const { room } = runLate(1000, slow, new SlowBackend(5), new Map([[0, plan]]));
-  expect(room.place).toBe(slow);
+  expect(room.backend).toBe(slow);
 });
 
 test('a tick in which a speaker fades out is not skipped', () => {

@@ -1,5 +1,5 @@
 /** Numbers of events, by name. */
-export class Tally {
+export class EventCounts {
   readonly #counts = new Map<string, number>();
 
   add(name: string): void {

@@ -1,5 +1,5 @@
 /** Counts frames while a window is open. */
-export class Tally {
+export class WindowCounter {
   isOpen = false;
   sent = 0;
   received = 0;
