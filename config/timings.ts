@@ -83,9 +83,15 @@ const TimingsSchema = Type.Object(
       ),
       reportLoadingMs: ms(3000, 'Interval of log lines while Redis loads its data'),
       ownerWaitMs: ms(3000, 'Longest wait for a data folder whose owner may be about to end'),
-      checkOwnEveryMs: ms(1000, 'Interval of probes; eight without an answer end an own Redis'),
-      restartOwnMs: ms(1000, 'Delay before an own Redis that ended is started again'),
-      stopOwnMs: ms(8000, 'Time that an own Redis has to end before it is killed'),
+      checkServerEveryMs: ms(
+        1000,
+        "Interval of probes; eight without an answer end the gateway's redis-server",
+      ),
+      restartServerAfterMs: ms(1000, "Delay before the gateway's redis-server is started again"),
+      stopServerWithinMs: ms(
+        8000,
+        "Time that the gateway's redis-server has to end before it is killed",
+      ),
     }),
     sessions: durations({
       beatEveryMs: ms(1000, 'Interval at which the sessions of a process are looked at'),

@@ -3,11 +3,11 @@ const FORGET_MESSAGES = 64;
 /** Added to the bytes of each message, so that messages of a few bytes are bounded in number, too. */
 const OVERHEAD_BYTES = 64;
 
-type Waiting = { message: Buffer; atMs: number };
+type QueuedMessage = { message: Buffer; atMs: number };
 
 /** Messages in the order of arrival, with the time of each. Adding and removing cost the same for any length. Pure. */
 export class MessageFifo {
-  readonly #waiting: Waiting[] = [];
+  readonly #waiting: QueuedMessage[] = [];
   #first = 0;
   #bytes = 0;
 
@@ -30,7 +30,7 @@ export class MessageFifo {
     this.#bytes += message.length + OVERHEAD_BYTES;
   }
 
-  shift(): Waiting | undefined {
+  shift(): QueuedMessage | undefined {
     const oldest = this.#waiting[this.#first];
     if (!oldest) return undefined;
     this.#first += 1;

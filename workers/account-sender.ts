@@ -71,7 +71,7 @@ export class AccountSender {
   /** Checks for events to send or to give up. */
   poke(): void {
     this.#isPoked = true;
-    if (!this.#isWorking) void this.#work();
+    if (!this.#isWorking) void this.#run();
   }
 
   /** Applies a change of the account: a new endpoint is tried at once. */
@@ -105,12 +105,12 @@ export class AccountSender {
     return this.#endpoint.failures >= DOWN_AFTER;
   }
 
-  async #work(): Promise<void> {
+  async #run(): Promise<void> {
     this.#isWorking = true;
     while (this.#isPoked && !this.#isClosed) {
       this.#isPoked = false;
       try {
-        await this.#fill();
+        await this.#startRequests();
       } catch (fault) {
         this.#parts.onFault(fault as Error);
         this.#wakeAt(performance.now() + this.#parts.timings.retryAfterMs);
@@ -120,7 +120,7 @@ export class AccountSender {
   }
 
   /** Sends as many events as may be sent at once. */
-  async #fill(): Promise<void> {
+  async #startRequests(): Promise<void> {
     if (!this.#isWebhookKnown) await this.changed();
     const { outbox, clock, keepMs } = this.#parts;
     if (!this.#webhook && this.#sending.size === 0) await outbox.clear(this.#accountId);
@@ -142,9 +142,9 @@ export class AccountSender {
     }
     const isWhole = isLast && query.skipped === 0;
     this.#forget(isWhole ? [...this.#failing.keys()] : query.names, [...named, ...heads]);
-    const isPageFull = heads.filter((head) => this.#isWorthASlot(head)).length >= slots;
+    const isPageFull = heads.filter((head) => this.#isFirstAttemptDue(head)).length >= slots;
     this.#start([...named, ...heads], slots);
-    if (query.rooms === PAGE_ROOMS && !isPageFull) this.#turnPage(isLast);
+    if (query.rooms === PAGE_ROOMS && !isPageFull) this.#advancePage(isLast);
     this.#wakeAt(this.#nextRetryAt(nowMs));
   }
 
@@ -175,7 +175,7 @@ export class AccountSender {
   }
 
   /** Goes on to the next page. @param isLast true if there is none */
-  #turnPage(isLast: boolean): void {
+  #advancePage(isLast: boolean): void {
     this.#skipped = isLast ? 0 : this.#skipped + PAGE_ROOMS;
     if (isLast) this.#pageAtMs = performance.now() + PAGES_EVERY_MS;
     else this.#isPoked = true;
@@ -198,7 +198,7 @@ export class AccountSender {
   }
 
   /** Returns true if the pages behind this room can wait for its attempt. */
-  #isWorthASlot(head: Head): boolean {
+  #isFirstAttemptDue(head: Head): boolean {
     return this.#isDue(head) && !this.#failing.has(head.room);
   }
 
@@ -231,7 +231,7 @@ export class AccountSender {
         AbortSignal.timeout(timings.requestTimeoutMs),
       ]);
       await postEvent(webhook, id, head.event, clock.wallMs(), signal);
-      this.#taken(head.room);
+      this.#accepted(head.room);
       await outbox.remove(this.#accountId, head, false);
     } catch (fault) {
       if (!request.signal.aborted) {
@@ -244,7 +244,7 @@ export class AccountSender {
     }
   }
 
-  #taken(room: string): void {
+  #accepted(room: string): void {
     workerCounters.webhookRequests.taken += 1;
     if (this.#isDown) {
       this.#parts.log.info({ account: this.#accountId }, 'webhook endpoint recovered');
@@ -259,9 +259,12 @@ export class AccountSender {
     workerCounters.webhookRequests.failed += 1;
     const failures = (this.#failing.get(room)?.failures ?? 0) + 1;
     this.#failing.set(room, { failures, retryAtMs: this.#retryAt(failures) });
-    const inARow = this.#endpoint.failures + 1;
-    this.#endpoint = { failures: inARow, retryAtMs: this.#retryAt(inARow - DOWN_AFTER + 1) };
-    if (inARow !== DOWN_AFTER) return;
+    const consecutiveFailures = this.#endpoint.failures + 1;
+    this.#endpoint = {
+      failures: consecutiveFailures,
+      retryAtMs: this.#retryAt(consecutiveFailures - DOWN_AFTER + 1),
+    };
+    if (consecutiveFailures !== DOWN_AFTER) return;
     this.#parts.log.warn(
       { account: this.#accountId },
       'webhook endpoint failing; trying one request at a time',

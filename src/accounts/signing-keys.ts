@@ -29,7 +29,7 @@ export type Statement = {
 };
 
 /** Parameters of the verification of a JWT. */
-export type Reading<T> = {
+export type JwtExpectation<T> = {
   /** Name used in the error, such as "token". */
   what: string;
   issuer: string;
@@ -84,7 +84,7 @@ export class SigningKeys {
    */
   async verify<T>(
     jwt: string,
-    { what, issuer, parse, mayBeExpired = false }: Reading<T>,
+    { what, issuer, parse, mayBeExpired = false }: JwtExpectation<T>,
   ): Promise<{ claims: T; signedBy: string; secondsLeft: number }> {
     try {
       const { kid: signedBy = '' } = decodeProtectedHeader(jwt);

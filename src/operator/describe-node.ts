@@ -62,8 +62,8 @@ export function summarizeRoom(room: Room): RoomSummary {
   const peers = room.describePeers();
   const count = (is: (peer: PeerState) => boolean) => peers.filter(is).length;
   return {
-    account_id: room.place.accountId,
-    room: room.place.name,
+    account_id: room.key.accountId,
+    room: room.key.name,
     websocket: count(({ kind }) => kind === 'websocket'),
     webrtc: count(({ kind }) => kind === 'webrtc'),
     away: count(({ isAway }) => isAway),

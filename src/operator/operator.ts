@@ -64,12 +64,12 @@ export class Operator {
       RoomQuerySchema,
       Type.Array(RoomSummarySchema),
       (query) => {
-        const places = rooms.opened.map((room) => ({
-          account_id: room.place.accountId,
-          room: room.place.name,
+        const listed = rooms.opened.map((room) => ({
+          account_id: room.key.accountId,
+          room: room.key.name,
           opened: room,
         }));
-        return selectRooms(places, query).map(({ opened }) => summarizeRoom(opened));
+        return selectRooms(listed, query).map(({ opened }) => summarizeRoom(opened));
       },
     );
     this.#askRoom = questions.define('room', RoomKeySchema, PeersOfNodeSchema, (key) => {

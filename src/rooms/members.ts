@@ -30,7 +30,7 @@ export type PeerState = {
 
 /** Peers of a room: those of this node, whose time is counted, and the names of those of other nodes. */
 export class Members {
-  readonly #place: RoomKey;
+  readonly #key: RoomKey;
   readonly #parts: MembersParts;
   /** Called with the name of a peer that has left all nodes. */
   readonly #onGone: (name: string) => void;
@@ -48,11 +48,11 @@ export class Members {
   readonly #suspended = new Set<Peer>();
   readonly #stopMetering = new Map<Peer, () => void>();
 
-  constructor(place: RoomKey, parts: MembersParts, onGone: (name: string) => void) {
-    this.#place = place;
+  constructor(key: RoomKey, parts: MembersParts, onGone: (name: string) => void) {
+    this.#key = key;
     this.#parts = parts;
     this.#onGone = onGone;
-    this.#isEcho = isEchoRoom(place.name);
+    this.#isEcho = isEchoRoom(key.name);
   }
 
   /** Returns all peers on all nodes except `self`. */
@@ -137,7 +137,7 @@ export class Members {
     this.updateMetering(peer);
     this.#joined(this.#roster.enter(name, kind, peer, peer.isMuted));
     this.#remote.supersede(name);
-    if (!this.#isEcho) this.#parts.onJoined(this.#place.accountId, this.#place.name, name, kind);
+    if (!this.#isEcho) this.#parts.onJoined(this.#key.accountId, this.#key.name, name, kind);
   }
 
   /** Prepares another way of a peer that is in the room; {@link change} makes it the peer. */
@@ -158,7 +158,7 @@ export class Members {
     this.#peers.set(name, after);
     this.updateMetering(after);
     this.#roster.handOver(name, before, after, { kind, muted: isMuted });
-    if (!this.#isEcho) this.#parts.onJoined(this.#place.accountId, this.#place.name, name, kind);
+    if (!this.#isEcho) this.#parts.onJoined(this.#key.accountId, this.#key.name, name, kind);
     return true;
   }
 
@@ -188,7 +188,7 @@ export class Members {
     this.#prepared.delete(peer);
     if (this.isCurrent(peer)) {
       this.#peers.delete(name);
-      const { accountId, name: room } = this.#place;
+      const { accountId, name: room } = this.#key;
       if (!this.#isEcho) this.#parts.onLeft(accountId, room, name, reason);
     }
     this.#left(this.#roster.leave(name, peer), reason);
@@ -245,15 +245,15 @@ export class Members {
   }
 
   #startMetering(kind: PeerKind): () => void {
-    return this.#parts.meterPeer(this.#place.accountId, this.#meteredName, kind);
+    return this.#parts.meterPeer(this.#key.accountId, this.#meteredName, kind);
   }
 
   #noteSize(): void {
-    this.#parts.meterSize(this.#place.accountId, this.#meteredName, this.#roster.size);
+    this.#parts.meterSize(this.#key.accountId, this.#meteredName, this.#roster.size);
   }
 
   /** Name under which minutes are counted: all echo rooms are one. */
   get #meteredName(): string {
-    return this.#isEcho ? ECHO_ROOM : this.#place.name;
+    return this.#isEcho ? ECHO_ROOM : this.#key.name;
   }
 }

@@ -18,7 +18,7 @@ export type ProducersParts = {
 };
 
 /** A producer that is about to be heard, and its state meanwhile. */
-type Opening = { readonly owner: Peer; outcome: 'heard' | 'ended' | 'lost' };
+type PendingProducer = { readonly owner: Peer; outcome: 'heard' | 'ended' | 'lost' };
 
 /** Producers of a room on this node's router, of its peers and of other nodes, and the browsers that hear them. */
 export class Producers {
@@ -29,7 +29,7 @@ export class Producers {
   /** Producers that are heard, by id. */
   readonly #producers = new Map<string, RoomProducer>();
   /** Producers of peers of this node that the mixer is about to hear, with their owners. */
-  readonly #opening = new Map<string, Opening>();
+  readonly #opening = new Map<string, PendingProducer>();
   /** Names of peers by the ids of their producers on other nodes; not all are heard. */
   readonly #remote = new Map<string, string>();
 
@@ -65,7 +65,7 @@ export class Producers {
    * @throws {PartylineError} `media_lost` if the router has closed meanwhile
    */
   async open(peer: Peer, id: string, onExceeded: () => void): Promise<boolean> {
-    const opening: Opening = { owner: peer, outcome: 'heard' };
+    const opening: PendingProducer = { owner: peer, outcome: 'heard' };
     this.#opening.set(id, opening);
     try {
       const limit = { budget: this.#budgetOf(peer), onExceeded };

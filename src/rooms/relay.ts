@@ -45,7 +45,7 @@ const MAX_WAITING_MS = 2500;
 const OVERHEAD_BYTES = 1024;
 
 /** A message and the listeners that accept it: each task delivers it to `perTask` of them, from index `next`. */
-type Waiting = {
+type PendingDelivery = {
   readonly peer: string;
   readonly takers: readonly RelayListener[];
   next: number;
@@ -77,7 +77,7 @@ export class Relay {
   /** Listeners of a large room that accepted messages when last asked. */
   #known: { takers: RelayListener[]; atMs: number } | undefined;
   /** Messages, each with the listeners to which it is still to be delivered. */
-  readonly #waiting: Waiting[] = [];
+  readonly #waiting: PendingDelivery[] = [];
   #waitingBytes = 0;
 
   constructor(parts: RelayParts) {

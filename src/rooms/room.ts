@@ -32,7 +32,7 @@ type OpenParts = { members: Members; media: RoomMedia; link: RoomLink };
  * that listen over a WebSocket) and to the same room on other nodes.
  */
 export class Room {
-  readonly place: RoomKey;
+  readonly key: RoomKey;
   readonly log: FastifyBaseLogger;
   readonly clock: FrameClock;
   readonly iceServers: IceServers;
@@ -52,7 +52,7 @@ export class Room {
 
   private constructor(parts: RoomParts & RoomKey, { members, media, link }: OpenParts) {
     const { accountId, name, mixEngines } = parts;
-    this.place = { accountId, name };
+    this.key = { accountId, name };
     this.log = parts.log;
     this.clock = parts.clock;
     this.iceServers = parts.iceServers;
@@ -319,7 +319,7 @@ export class Room {
   }
 
   get #isEcho(): boolean {
-    return isEchoRoom(this.place.name);
+    return isEchoRoom(this.key.name);
   }
 
   #openEcho(peer: string): Echo {

@@ -3,18 +3,18 @@ import { PartylineError } from '../protocol/errors.ts';
 import { errorMessage } from '../protocol/messages.ts';
 import type { Overdraft } from './audio-budget.ts';
 import type { ClientNotifier } from './client-notifier.ts';
-import type { Reading } from './read-gate.ts';
+import type { ReadControl } from './read-gate.ts';
 
 /** Acts when a client exceeds its budget of binary messages: reads it more slowly, tells it, and closes it if it continues. */
 export class AudioLimit {
-  readonly #reading: Reading;
+  readonly #reading: ReadControl;
   readonly #client: ClientNotifier;
   /** Timer that runs while the client is not read. */
   #timer: NodeJS.Timeout | undefined;
   /** True until the client is read again: the rest of the messages that had been read, perhaps thousands, is dropped unseen. */
   isRefusing = false;
 
-  constructor(reading: Reading, client: ClientNotifier) {
+  constructor(reading: ReadControl, client: ClientNotifier) {
     this.#reading = reading;
     this.#client = client;
   }

@@ -3,7 +3,7 @@ import { PartylineError } from '../protocol/errors.ts';
 import { errorMessage } from '../protocol/messages.ts';
 import { TokenBucket } from '../token-bucket.ts';
 import type { ClientNotifier } from './client-notifier.ts';
-import type { Reading } from './read-gate.ts';
+import type { ReadControl } from './read-gate.ts';
 
 /** Rate of pings and pongs of one client: it answers a few pings a second, and may send all its pending ones after a stall. */
 const RATE = { perSecond: 50, burst: 1000 };
@@ -14,7 +14,7 @@ const PAUSE_MS = 1000;
 
 /** Limit of the pings and pongs of one client: beyond it the client is read more slowly, told, and closed if it continues. */
 export class ControlLimit {
-  readonly #reading: Reading;
+  readonly #reading: ReadControl;
   readonly #client: ClientNotifier;
   readonly #closeAfterMs: number;
   readonly #bucket = new TokenBucket(RATE, performance.now());
@@ -23,7 +23,7 @@ export class ControlLimit {
   #timer: NodeJS.Timeout | undefined;
 
   constructor(
-    reading: Reading,
+    reading: ReadControl,
     { closeAfterMs }: Pick<Timings['budgets'], 'closeAfterMs'>,
     client: ClientNotifier,
   ) {

@@ -1,20 +1,20 @@
 import type { WebSocket } from 'ws';
 
 /** Pauses and resumes reading from a socket, as `WebSocket` does. */
-export type Reading = Pick<WebSocket, 'pause' | 'resume' | 'isPaused'>;
+export type ReadControl = Pick<WebSocket, 'pause' | 'resume' | 'isPaused'>;
 
 /** Lets several parts pause one socket: it is read again when none of them holds it any more. */
 export class ReadGate {
-  readonly #socket: Reading;
+  readonly #socket: ReadControl;
   readonly #pausedBy = new Set<symbol>();
   #isClosed = false;
 
-  constructor(socket: Reading) {
+  constructor(socket: ReadControl) {
     this.#socket = socket;
   }
 
   /** Opens the gate of one part. */
-  open(): Reading {
+  open(): ReadControl {
     const token = Symbol('pause');
     const pausedBy = this.#pausedBy;
     return {

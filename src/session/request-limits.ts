@@ -7,7 +7,7 @@ import { AudioBudget } from './audio-budget.ts';
 import { ControlLimit } from './control-limit.ts';
 import { accountRate, connectionRate, MessageBudget } from './message-budget.ts';
 import type { ClientNotifier } from './client-notifier.ts';
-import type { Reading } from './read-gate.ts';
+import type { ReadControl } from './read-gate.ts';
 import { Turns } from './turns.ts';
 
 /** Limits that the text messages of all clients of this process share: the budgets of their accounts, and the event loop. */
@@ -58,7 +58,7 @@ export class RequestLimits {
   }
 
   /** Returns the limit of the pings and pongs of a new connection. @param reading of the connection */
-  openControlLimit(reading: Reading, client: ClientNotifier): ControlLimit {
+  openControlLimit(reading: ReadControl, client: ClientNotifier): ControlLimit {
     return new ControlLimit(reading, this.#timings, client);
   }
 }

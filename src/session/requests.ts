@@ -19,7 +19,7 @@ import { SerialQueue } from './serial-queue.ts';
 import { type Charge, costOf, type MessageBudget } from './message-budget.ts';
 import { checkRoomName } from '../protocol/names.ts';
 import type { Presence } from './presence.ts';
-import type { Reading } from './read-gate.ts';
+import type { ReadControl } from './read-gate.ts';
 import type { RequestLimits } from './request-limits.ts';
 import { handleWebRtcMessage } from './webrtc-messages.ts';
 
@@ -52,7 +52,7 @@ type Request = (ParsedMessage | { text: string } | { fault: unknown }) & { isMar
  * than its budget allows is not read until there is budget again.
  */
 export class Requests {
-  readonly #socket: Reading;
+  readonly #socket: ReadControl;
   readonly #presence: Presence;
   readonly #audio: ClientAudio;
   readonly #credentials: Credentials;
@@ -68,7 +68,7 @@ export class Requests {
 
   /** @param socket is not read while too many requests wait, or the budget is spent */
   constructor(
-    socket: Reading,
+    socket: ReadControl,
     presence: Presence,
     audio: ClientAudio,
     { credentials, requestLimits }: { credentials: Credentials; requestLimits: RequestLimits },

@@ -2,7 +2,7 @@ import { performance } from 'node:perf_hooks';
 import type { Duplex } from 'node:stream';
 import type { WebSocket } from 'ws';
 import { type LoopTime, loopTime } from '../loop-time.ts';
-import type { Reading } from './read-gate.ts';
+import type { ReadControl } from './read-gate.ts';
 
 /**
  * Longest slice of work before the event loop handles other events (audio first of all), ms; shorter while
@@ -130,7 +130,7 @@ export function readInTurns(
   socket: WebSocket,
   stream: Duplex,
   { turns, accountId }: { turns: Turns; accountId: number },
-  gate: Reading,
+  gate: ReadControl,
 ): () => void {
   const handle = stream.listeners('data').at(-1) as (this: Duplex, chunk: Buffer) => void;
   let waiting: Buffer[] = [];

@@ -12,7 +12,7 @@ import { type HeldDataDir, RedisServer } from './redis-server.ts';
 /** The Redis to use: the operator's, or the gateway's own with a data folder. */
 
 type RedisSettings = { REDIS_URL: string; DATA_DIR: string; SENTINEL_PASSWORD?: string };
-type Opening = {
+type RedisOptions = {
   settings: RedisSettings;
   timings: Timings['redis'];
   /** DataDirUser of the own Redis, if one was started, which closes it. */
@@ -40,7 +40,7 @@ export function redisAddressOf(settings: RedisSettings): RedisAddress {
  * Returns the URL of the operator's Redis, or starts an own one for a gateway.
  * @throws {Error} if another process owns the data folder, or as {@link openDataDir} and {@link RedisServer.start}
  */
-export async function openRedisUrl(opening: Opening): Promise<string> {
+export async function openRedisUrl(opening: RedisOptions): Promise<string> {
   const { settings, timings, abort } = opening;
   const { REDIS_URL: url, DATA_DIR: dataDir } = settings;
   if (url !== '') return url;
@@ -49,7 +49,7 @@ export async function openRedisUrl(opening: Opening): Promise<string> {
   for (;;) {
     const lock = lockDataDir(dataDir, 'gateway');
     // A server that does not use the lock may listen there.
-    const probe = await probeRedis(socketPathIn(dataDir), timings.checkOwnEveryMs);
+    const probe = await probeRedis(socketPathIn(dataDir), timings.checkServerEveryMs);
     if (lock && probe.state === 'absent') {
       const server = await startServer({ ...opening, held: { dataDir, owner, lock } });
       return SOCKET_SCHEME + server.socketPath;
@@ -67,7 +67,7 @@ export async function openRedisUrl(opening: Opening): Promise<string> {
  * @param onNew called if that one is new, and so has no accounts
  * @throws {Error} if there is no data folder, or its gateway has another Redis, or its owner's Redis does not answer
  */
-export async function openCommandRedis(opening: Opening, onNew: () => void): Promise<void> {
+export async function openCommandRedis(opening: RedisOptions, onNew: () => void): Promise<void> {
   const { settings, timings, abort } = opening;
   const { REDIS_URL: url, DATA_DIR: dataDir } = settings;
   if (url !== '') return;
@@ -79,7 +79,7 @@ export async function openCommandRedis(opening: Opening, onNew: () => void): Pro
   const deadlineMs = performance.now() + timings.startWithinMs;
   for (;;) {
     const lock = lockDataDir(dataDir, 'command');
-    const { state } = await probeRedis(socketPathIn(dataDir), timings.checkOwnEveryMs);
+    const { state } = await probeRedis(socketPathIn(dataDir), timings.checkServerEveryMs);
     if (lock && state === 'absent') {
       const content = contentOf(dataDir);
       if (content === 'demo-key') {
@@ -106,14 +106,14 @@ async function startServer({
   opened,
   log,
   abort,
-}: Opening & { held: HeldDataDir }): Promise<RedisServer> {
+}: RedisOptions & { held: HeldDataDir }): Promise<RedisServer> {
   const server = await RedisServer.start(held, timings, log, abort);
   return opened.adopt(server, (part) => part.close());
 }
 
 /** Describes why a data folder cannot be used. */
-async function whoUses(dataDir: string, { checkOwnEveryMs }: Timings['redis']): Promise<string> {
-  const probe = await probeRedis(socketPathIn(dataDir), checkOwnEveryMs);
+async function whoUses(dataDir: string, { checkServerEveryMs }: Timings['redis']): Promise<string> {
+  const probe = await probeRedis(socketPathIn(dataDir), checkServerEveryMs);
   const user = readDataDirUser(dataDir);
   const who = user?.what === 'command' ? 'an accounts command' : 'another gateway';
   const uses = `${who} uses ${dataDir}${user ? ` (process ${user.pid})` : ''}`;

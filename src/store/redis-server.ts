@@ -81,7 +81,7 @@ export class RedisServer {
     if (isRunning(child)) {
       const ended = new Promise((resolve) => child.once('exit', resolve));
       child.kill('SIGTERM');
-      const kill = setTimeout(() => child.kill('SIGKILL'), this.#timings.stopOwnMs);
+      const kill = setTimeout(() => child.kill('SIGKILL'), this.#timings.stopServerWithinMs);
       await ended;
       clearTimeout(kill);
     }
@@ -127,11 +127,13 @@ export class RedisServer {
     child.once('error', (fault) => (failure = fault.message));
     // After its last output.
     child.once('close', (...how) => {
-      const lastWords = this.#lastLines.at(-1) ?? 'is it installed, and DATA_DIR writable?';
-      failure ??= `redis-server ended with ${howOf(...how)}: ${lastWords}`;
+      const lastOutput = this.#lastLines.at(-1) ?? 'is it installed, and DATA_DIR writable?';
+      failure ??= `redis-server ended with ${describeExit(...how)}: ${lastOutput}`;
     });
     const deadlineMs = performance.now() + this.#timings.startWithinMs;
-    while ((await probeRedis(this.socketPath, this.#timings.checkOwnEveryMs)).state !== 'answers') {
+    while (
+      (await probeRedis(this.socketPath, this.#timings.checkServerEveryMs)).state !== 'answers'
+    ) {
       abort?.throwIfAborted();
       if (failure !== undefined) throw new Error(failure);
       if (performance.now() > deadlineMs) throw new Error('redis-server does not answer');
@@ -144,28 +146,28 @@ export class RedisServer {
     const child = this.#child;
     const ended = (how: string) => {
       if (this.#isClosing) return;
-      const lastWords = this.#lastLines.at(-1);
-      this.#log.error({ how, lastWords }, 'redis-server ended; restarting');
+      const lastOutput = this.#lastLines.at(-1);
+      this.#log.error({ how, lastOutput }, 'redis-server ended; restarting');
       this.#startAgainLater();
     };
     child.once('error', (fault) => {
       noteShortage(fault);
       ended(fault.message);
     });
-    child.once('exit', (...how) => ended(howOf(...how)));
+    child.once('exit', (...how) => ended(describeExit(...how)));
     this.#silentProbes = 0;
     clearInterval(this.#watch);
-    this.#watch = setInterval(() => void this.#probe(child), this.#timings.checkOwnEveryMs);
+    this.#watch = setInterval(() => void this.#probe(child), this.#timings.checkServerEveryMs);
   }
 
   #startAgainLater(): void {
     clearInterval(this.#watch);
     clearTimeout(this.#restart);
-    this.#restart = setTimeout(() => void this.#startAgain(), this.#timings.restartOwnMs);
+    this.#restart = setTimeout(() => void this.#startAgain(), this.#timings.restartServerAfterMs);
   }
 
   async #startAgain(): Promise<void> {
-    const { state } = await probeRedis(this.socketPath, this.#timings.checkOwnEveryMs);
+    const { state } = await probeRedis(this.socketPath, this.#timings.checkServerEveryMs);
     if (this.#isClosing) return;
     if (state === 'absent') {
       try {
@@ -186,7 +188,7 @@ export class RedisServer {
   async #probe(child: ChildProcess): Promise<void> {
     if (this.#isProbing) return;
     this.#isProbing = true;
-    const { state } = await probeRedis(this.socketPath, this.#timings.checkOwnEveryMs);
+    const { state } = await probeRedis(this.socketPath, this.#timings.checkServerEveryMs);
     this.#isProbing = false;
     if (this.#isClosing || child !== this.#child) return;
     this.#silentProbes = state === 'answers' ? 0 : this.#silentProbes + 1;
@@ -199,5 +201,5 @@ export class RedisServer {
 const isRunning = (child: ChildProcess) =>
   child.pid !== undefined && child.exitCode === null && child.signalCode === null;
 
-const howOf = (code: number | null, signal: NodeJS.Signals | null) =>
+const describeExit = (code: number | null, signal: NodeJS.Signals | null) =>
   signal ? `signal ${signal}` : `exit code ${code}`;

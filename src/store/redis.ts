@@ -14,7 +14,7 @@ import { PrimaryTunnel } from './primary-tunnel.ts';
 import { logOnceASecond } from '../log-once-a-second.ts';
 import type { SentinelAnswer } from './sentinel.ts';
 import { type ChannelListener, Subscriber } from './subscriber.ts';
-import { connectClient, type Waiting, within } from './wait-for-redis.ts';
+import { connectClient, type RedisWait, within } from './wait-for-redis.ts';
 
 /** Number of attempts to connect at a start, about 5 s: Redis may have been started at the same moment. */
 const FIRST_RETRIES = 9;
@@ -23,7 +23,7 @@ const FIRST_RETRIES = 9;
 const REFUSALS =
   /^(MISCONF|OOM|READONLY|LOADING|NOAUTH|WRONGPASS|NOPERM|BUSY|MASTERDOWN|NOREPLICAS|CLUSTERDOWN) /;
 
-type ConnectOptions = Partial<Pick<Waiting, 'abort' | 'onLoading'>>;
+type ConnectOptions = Partial<Pick<RedisWait, 'abort' | 'onLoading'>>;
 
 /** The store of all shared state. A command that Redis does not answer in time fails; no command waits for a reconnect. */
 export class Redis {
@@ -64,7 +64,7 @@ export class Redis {
     timings: Timings['redis'],
     { abort, onLoading = logLoading(log) }: ConnectOptions = {},
   ): Promise<Redis> {
-    const waiting: Waiting = { timings, onLoading, abort };
+    const waiting: RedisWait = { timings, onLoading, abort };
     let tunnel: PrimaryTunnel | undefined;
     try {
       const way = await findWay(address, log, waiting);
@@ -78,7 +78,7 @@ export class Redis {
     }
   }
 
-  static async #connect(way: Way, log: FastifyBaseLogger, waiting: Waiting): Promise<Redis> {
+  static async #connect(way: Way, log: FastifyBaseLogger, waiting: RedisWait): Promise<Redis> {
     const { timings } = waiting;
     let isConnected = false;
     let hasConnected = false;
@@ -201,7 +201,7 @@ type Way = { address: ServerAddress; tunnel?: PrimaryTunnel };
 async function findWay(
   address: RedisAddress,
   log: FastifyBaseLogger,
-  { timings, abort }: Waiting,
+  { timings, abort }: RedisWait,
 ): Promise<Way> {
   if (!('watched' in address)) return { address };
   const { username, password, database } = address.watched;

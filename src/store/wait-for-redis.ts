@@ -10,7 +10,7 @@ const POLL_MS = 100;
 /** Progress of Redis in loading its data. */
 type Loading = { bytes: number; percent: number };
 
-export type Waiting = {
+export type RedisWait = {
   timings: Timings['redis'];
   /** Called every few seconds while Redis loads its data. */
   onLoading: (percent: number) => void;
@@ -22,7 +22,7 @@ export type Waiting = {
  * Connects a client, and waits for as long as Redis makes progress in loading its data.
  * @throws {Error} if Redis cannot be reached, refuses the client, or makes no progress in time; the client is destroyed before
  */
-export async function connectClient(client: Client, waiting: Waiting): Promise<void> {
+export async function connectClient(client: Client, waiting: RedisWait): Promise<void> {
   let isAccepted = false;
   client.once('connect', () => (isAccepted = true));
   try {
@@ -41,7 +41,7 @@ export async function connectClient(client: Client, waiting: Waiting): Promise<v
  */
 export async function within<T>(
   work: Promise<T>,
-  { timings, abort }: Pick<Waiting, 'timings' | 'abort'>,
+  { timings, abort }: Pick<RedisWait, 'timings' | 'abort'>,
   isAccepted = () => true,
 ): Promise<T> {
   const { startWithinMs } = timings;
@@ -64,7 +64,10 @@ export async function within<T>(
   }
 }
 
-async function untilLoaded(client: Client, { timings, onLoading, abort }: Waiting): Promise<void> {
+async function untilLoaded(
+  client: Client,
+  { timings, onLoading, abort }: RedisWait,
+): Promise<void> {
   const { startWithinMs, reportLoadingMs } = timings;
   let before: Loading | undefined;
   let progressAtMs = performance.now();

@@ -12,16 +12,16 @@ type WebhookNews =
 export type WebhookEvent = WebhookNews & { id: string; created_at: string; account_id: number };
 
 /** Sequence of events: those of a room, or (`room` is empty) those of the account itself. */
-export type RoomKey = { accountId: number; room: string };
+export type WebhookRoom = { accountId: number; room: string };
 
 /** A peer in a room, as the node of its connection knows it. */
-export type PresentPeer = RoomKey & { peer: string; kind: PeerKind };
+export type PresentPeer = WebhookRoom & { peer: string; kind: PeerKind };
 
 /** A change of state, with the events that are due if it is new. */
 export type Change =
   | (PresentPeer & { op: 'join' | 'leave'; peerEvent: WebhookEvent; roomEvent: WebhookEvent })
   /** An event that is sent only once for each key, until `keptUntilMs`. */
-  | (RoomKey & { op: 'once'; key: string; keptUntilMs: number; event: WebhookEvent });
+  | (WebhookRoom & { op: 'once'; key: string; keptUntilMs: number; event: WebhookEvent });
 
 /** Returns the change of a peer that entered a room. @param atMs time, ms since 1970 */
 export function joined(present: PresentPeer, atMs: number): Change {

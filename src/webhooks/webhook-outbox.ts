@@ -21,7 +21,7 @@ export type Head = { room: string; event: string };
 export type HeadsQuery = { names: string[]; skipped: number; rooms: number };
 
 /** Events of all accounts that wait to be sent. */
-export type Waiting = {
+export type Backlog = {
   rooms: number;
   events: number;
   /** Time of the oldest of them, ms since 1970; undefined if none waits. */
@@ -83,7 +83,7 @@ export class WebhookOutbox {
     await this.#run('adoptWebhookOutbox', []);
   }
 
-  async count(): Promise<Waiting> {
+  async count(): Promise<Backlog> {
     const reply = (await this.#run('countWebhookOutbox', [])) as [number, number, string, string];
     const [rooms, events, oldest, dropped] = reply;
     const oldestMs = oldest === '' ? undefined : momentOf(Number(oldest));
@@ -91,7 +91,7 @@ export class WebhookOutbox {
   }
 
   /** Counts the events of an account that wait to be sent. */
-  async countOf(accountId: number): Promise<Omit<Waiting, 'rooms'>> {
+  async countOf(accountId: number): Promise<Omit<Backlog, 'rooms'>> {
     const id = String(accountId);
     const [events, oldest, dropped] = await this.#redis.run((client) =>
       Promise.all([

@@ -1,6 +1,6 @@
 import { WEBHOOK_PREFIX, WRITE_CHECK } from '../store/keys.ts';
 import type { Redis } from '../store/redis.ts';
-import { type Change, joined, left, type RoomKey, type PresentPeer } from './events.ts';
+import { type Change, joined, left, type WebhookRoom, type PresentPeer } from './events.ts';
 
 /**
  * Peers of each room, and events that wait to be sent, in Redis. Each node holds its own peers; a peer is in a room
@@ -148,7 +148,7 @@ export class WebhookStore {
 }
 
 /** Returns the name of a place in the store; names have no line breaks. */
-export const keyOf = ({ accountId, room }: RoomKey) => `${accountId}\n${room}`;
+export const keyOf = ({ accountId, room }: WebhookRoom) => `${accountId}\n${room}`;
 
 const unnumbered = (change: Change): NumberedChange => ({ number: 0, change });
 

@@ -7,7 +7,7 @@ import { ACCOUNT_CHANGES } from '../store/keys.ts';
 import type { LeaveReason, PeerKind } from '../protocol/messages.ts';
 import type { Redis } from '../store/redis.ts';
 import { type Change, exhausted, joined, left, type PresentPeer } from './events.ts';
-import { type Waiting, WebhookOutbox } from './webhook-outbox.ts';
+import { type Backlog, WebhookOutbox } from './webhook-outbox.ts';
 import { keyOf, type NumberedChange, WebhookStore } from './webhook-store.ts';
 
 const CHANGES_AT_ONCE = 100;
@@ -121,7 +121,7 @@ export class Webhooks {
   }
 
   /** Counts the events of all nodes that wait to be sent. */
-  count(): Promise<Waiting> {
+  count(): Promise<Backlog> {
     return this.#outbox.count();
   }
 

@@ -190,7 +190,9 @@ test('a Redis that loads is waited for as long as it gets on, and nobody starts 
 });
 
 test('an own Redis that hangs is killed and started again, with all that was there', async () => {
-  const gateway = await start(timingsOf({ redis: { checkOwnEveryMs: 150, restartOwnMs: 200 } }));
+  const gateway = await start(
+    timingsOf({ redis: { checkServerEveryMs: 150, restartServerAfterMs: 200 } }),
+  );
   const { url, api_key: apiKey } = await gateway.ready();
   const [server] = await redisServersIn(gateway.dataDir);
   process.kill(server!, 'SIGSTOP');

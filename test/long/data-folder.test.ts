@@ -32,12 +32,12 @@ const SOON_MS = 20_000;
 const OPERATOR_KEY = 'operator-key-of-the-tests';
 /** For whoever meets a Redis that does not answer. */
 const IMPATIENT = timingsOf({
-  redis: { startWithinMs: 800, ownerWaitMs: 400, checkOwnEveryMs: 200 },
+  redis: { startWithinMs: 800, ownerWaitMs: 400, checkServerEveryMs: 200 },
 });
 /** For whoever meets a folder in use. */
 const IN_A_HURRY = timingsOf({ redis: { ownerWaitMs: 400 } });
 /** For a gateway whose own Redis is to hang for a while. */
-const PATIENT = timingsOf({ redis: { checkOwnEveryMs: 60_000 } });
+const PATIENT = timingsOf({ redis: { checkServerEveryMs: 60_000 } });
 
 async function start(
   environment: Record<string, string> = {},

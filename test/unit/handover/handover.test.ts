@@ -4,7 +4,7 @@ import { Readable, type Writable } from 'node:stream';
 import { expect, test } from 'vitest';
 import * as ws from 'ws';
 import { type Destination, Handover, type Unread } from '../../../src/handover/handover.ts';
-import { ReadGate, type Reading } from '../../../src/session/read-gate.ts';
+import { ReadGate, type ReadControl } from '../../../src/session/read-gate.ts';
 import { readInTurns, type Turns } from '../../../src/session/turns.ts';
 import { clientFrame } from '../../support/raw-client.ts';
 
@@ -50,7 +50,7 @@ function openGate(destinationOf: (text: string) => Destination) {
     send: (_to, unread) => note(unread),
   });
   const owner = { turns: turns as unknown as Turns, accountId: 1 };
-  const gate = new ReadGate(stream as unknown as Reading).open();
+  const gate = new ReadGate(stream as unknown as ReadControl).open();
   readAll = readInTurns(socket as unknown as WebSocket, stream as unknown as Socket, owner, gate);
   const nextTurn = () => waiting.shift()?.();
   return { handover, stream, nextTurn, here, moved, isKept: () => isKept };

@@ -6,7 +6,7 @@ import { expect, test } from 'vitest';
 import { WebSocket, WebSocketServer } from 'ws';
 import { LoopTime } from '../../../src/loop-time.ts';
 import { closeUnread } from '../../../src/session/close-unread.ts';
-import { ReadGate, type Reading } from '../../../src/session/read-gate.ts';
+import { ReadGate, type ReadControl } from '../../../src/session/read-gate.ts';
 import { readInTurns, Turns } from '../../../src/session/turns.ts';
 
 const turn = () => new Promise(setImmediate);
@@ -33,7 +33,7 @@ function openRead(turns: Turns, accountId: number, work: (chunk: Buffer) => void
     work(chunk);
   });
   const owner = { turns, accountId };
-  const gate = new ReadGate(stream as unknown as Reading).open();
+  const gate = new ReadGate(stream as unknown as ReadControl).open();
   readInTurns(socket as WebSocket, stream as unknown as Duplex, owner, gate);
   return { stream, socket, handled };
 }
@@ -135,7 +135,7 @@ test('readInTurns() hands ws nothing that comes behind a close', async () => {
 
 test('a gate that is closed lets nobody pause or resume the socket', () => {
   const socket = new Arriving();
-  const gate = new ReadGate(socket as unknown as Reading);
+  const gate = new ReadGate(socket as unknown as ReadControl);
   const [one, other] = [gate.open(), gate.open()];
   one.pause();
   gate.close();
