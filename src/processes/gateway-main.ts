@@ -24,7 +24,7 @@ const tell = (message: FromGateway) => {
 
 const tellAlive = (app: App) => tell({ type: 'alive', takesClients: app.takesClients() });
 
-/** What this process shares with the other gateway processes. */
+/** Parts by which this process and the other gateway processes know of each other. */
 type Others = { health: NodeHealth; metrics: OtherMetrics; processes: OtherProcesses };
 
 function connectOthers(index: string, count: number, timings: Timings): Others {
