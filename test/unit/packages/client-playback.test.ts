@@ -6,16 +6,21 @@ import { Playback } from '../../../packages/client/src/webrtc/playback.ts';
 let elements: Element[];
 let contexts: Context[];
 
-/** An element whose volume can be set, until a test says otherwise. */
-class Element {
+/** An element whose volume can be set, and that plays, until a test says otherwise. */
+class Element extends EventTarget {
   static isVolumeFixed: boolean;
   static mayPlay: boolean;
+  /** True in a phone call on iOS: it neither plays nor refuses. */
+  static isInterrupted: boolean;
   srcObject: unknown;
   muted = false;
   paused = true;
+  ended = false;
+  plays = 0;
   #volume = 1;
 
   constructor() {
+    super();
     elements.push(this);
   }
 
@@ -27,11 +32,16 @@ class Element {
   }
 
   play(): Promise<void> {
+    this.plays += 1;
+    if (Element.isInterrupted) return new Promise(() => undefined);
     if (!Element.mayPlay) return Promise.reject(new DOMException('', 'NotAllowedError'));
     this.paused = false;
     return Promise.resolve();
   }
-  pause(): void {}
+  pause(): void {
+    this.paused = true;
+    queueMicrotask(() => this.dispatchEvent(new Event('pause')));
+  }
 }
 
 class Context extends EventTarget {
@@ -69,6 +79,7 @@ const run = async (context: Context) => {
 };
 
 let playback: Playback;
+let page: EventTarget & { visibilityState: string };
 let blocked: number;
 
 beforeEach(() => {
@@ -78,9 +89,12 @@ beforeEach(() => {
   blocked = 0;
   Element.isVolumeFixed = false;
   Element.mayPlay = true;
+  Element.isInterrupted = false;
+  page = Object.assign(new EventTarget(), { visibilityState: 'visible' });
   Context.initial = 'running';
   Context.resume = run;
   vi.stubGlobal('Audio', Element);
+  vi.stubGlobal('document', page);
   vi.stubGlobal('MediaStream', EventTarget);
   vi.stubGlobal('AudioContext', Context);
   vi.stubGlobal('GainNode', Gain);
@@ -194,4 +208,60 @@ test('a track that the browser refuses to play is blocked until it plays, or has
   expect(playback.isBlocked).toBe(true);
   playback.remove('2');
   expect(playback.isBlocked).toBe(false);
+});
+
+/** Lets the browser pause the element, and waits for what follows. */
+async function pauseElement(element: Element): Promise<void> {
+  element.pause();
+  await vi.advanceTimersByTimeAsync(600);
+}
+
+test('a track that the browser pauses plays again', async () => {
+  add(1);
+  await pauseElement(elements[0]!);
+  const { paused, plays } = elements[0]!;
+  expect({ blocked, paused, plays }).toEqual({ blocked: 0, paused: false, plays: 2 });
+});
+
+test('a track that the browser pauses for a phone call asks for a click, or plays when the page is visible again', async () => {
+  add(1);
+  Element.isInterrupted = true;
+  await pauseElement(elements[0]!);
+  expect({ blocked, isBlocked: playback.isBlocked }).toEqual({ blocked: 1, isBlocked: true });
+  Element.isInterrupted = false;
+  page.visibilityState = 'hidden';
+  page.dispatchEvent(new Event('visibilitychange'));
+  expect(playback.isBlocked).toBe(true);
+  page.visibilityState = 'visible';
+  page.dispatchEvent(new Event('visibilitychange'));
+  await vi.advanceTimersByTimeAsync(0);
+  expect({ blocked, isBlocked: playback.isBlocked }).toEqual({ blocked: 1, isBlocked: false });
+});
+
+test('a track that the browser pauses and refuses to play asks for a click', async () => {
+  add(1);
+  Element.mayPlay = false;
+  await pauseElement(elements[0]!);
+  expect({ blocked, isBlocked: playback.isBlocked }).toEqual({ blocked: 1, isBlocked: true });
+});
+
+test('a track that the browser pauses again at once asks for a click: another page may play in its place', async () => {
+  add(1);
+  await pauseElement(elements[0]!);
+  await pauseElement(elements[0]!);
+  const { paused, plays } = elements[0]!;
+  expect({ blocked, paused, plays }).toEqual({ blocked: 1, paused: true, plays: 2 });
+});
+
+test('a track that has ended, or was removed, is not played again', async () => {
+  add(1);
+  const [element] = elements as [Element];
+  element.ended = true;
+  await pauseElement(element);
+  element.ended = false;
+  playback.remove('1');
+  page.dispatchEvent(new Event('visibilitychange'));
+  await vi.advanceTimersByTimeAsync(600);
+  const { paused, plays } = element;
+  expect({ blocked, paused, plays }).toEqual({ blocked: 0, paused: true, plays: 1 });
 });

@@ -1,5 +1,11 @@
 import { runsSoon } from '../runs-soon.ts';
 
+/**
+ * Shortest time between two pauses by the browser after which a track is played again without a click, ms: two
+ * pages of which the browser plays only one would pause each other without end.
+ */
+const REPLAY_EVERY_MS = 2000;
+
 type Player = {
   peer: string;
   element: HTMLAudioElement;
@@ -8,6 +14,10 @@ type Player = {
   boost: Boost | undefined;
   /** True if the browser has refused to play it without a click. */
   isRefused: boolean;
+  /** Time at which the browser last paused it, ms. */
+  pausedMs: number;
+  /** Aborted when it is removed. */
+  removing: AbortController;
 };
 type Boost = { context: AudioContext; gain: GainNode };
 
@@ -45,8 +55,20 @@ export class Playback {
   add(id: string, peer: string, track: MediaStreamTrack, gain: number): void {
     const element = new Audio();
     element.srcObject = new MediaStream([track]);
-    const player: Player = { peer, element, gain, boost: undefined, isRefused: false };
+    const player: Player = {
+      peer,
+      element,
+      gain,
+      boost: undefined,
+      isRefused: false,
+      pausedMs: -Infinity,
+      removing: new AbortController(),
+    };
     this.#players.set(id, player);
+    const { signal } = player.removing;
+    element.addEventListener('pause', () => this.#paused(player), { signal });
+    const shown = () => document.visibilityState === 'visible' && void this.#replay(player);
+    document.addEventListener('visibilitychange', shown, { signal });
     if (this.#speakerId !== '') void this.#setSpeakerOf(element).catch(() => undefined);
     this.#applyGain(player);
     this.#play(player);
@@ -56,6 +78,7 @@ export class Playback {
     const player = this.#players.get(id);
     if (!player) return;
     this.#players.delete(id);
+    player.removing.abort();
     endBoost(player);
     player.element.pause();
     player.element.srcObject = null;
@@ -156,6 +179,24 @@ export class Playback {
       // Any other name means that the element was removed before it started.
       if (error instanceof DOMException && error.name === 'NotAllowedError') this.#refused(player);
     });
+  }
+
+  /** Handles a pause that the browser made: for a phone call, for another page, or because the track ended. */
+  #paused(player: Player): void {
+    const nowMs = performance.now();
+    const mayReplay = nowMs - player.pausedMs >= REPLAY_EVERY_MS;
+    player.pausedMs = nowMs;
+    void this.#replay(player, mayReplay);
+  }
+
+  /** Plays a track that the browser may have paused; it plays, or waits for the end of a phone call or a click. */
+  async #replay(player: Player, mayReplay = true): Promise<void> {
+    const { element, removing } = player;
+    const isWanted = () => element.paused && !element.ended && !removing.signal.aborted;
+    if (!isWanted()) return;
+    // During a phone call iOS neither plays nor refuses.
+    if (mayReplay) await runsSoon(() => element.play());
+    if (isWanted()) this.#refused(player);
   }
 
   #refused(player: Player): void {
