@@ -1,4 +1,8 @@
 import { meterShare } from './level.ts';
+import { openSource } from './microphone-source.ts';
+
+/** Length of sound whose level is measured, samples. */
+const METER_SAMPLES = 1024;
 
 export type MicrophoneOptions = {
   /** Id of a `MediaDeviceInfo`; without it, the browser's default microphone. */
@@ -10,12 +14,14 @@ export type MicrophoneOptions = {
   processing?: boolean;
 };
 
+type Meter = { context: AudioContext; analyser: AnalyserNode };
+
 /** A microphone of the browser, and its level. */
 export class Microphone {
   readonly track: MediaStreamTrack;
-  readonly #context = new AudioContext();
-  readonly #analyser: AnalyserNode;
-  readonly #samples: Float32Array<ArrayBuffer>;
+  /** Undefined if the browser cannot measure what it can send. */
+  readonly #meter: Meter | undefined;
+  readonly #samples = new Float32Array(METER_SAMPLES);
 
   /** Asks for a microphone. @throws {DOMException} refused, not found, in use by another program, page not secure */
   static async open({
@@ -38,9 +44,7 @@ export class Microphone {
     const [track] = stream.getAudioTracks();
     if (!track) throw new DOMException('No audio track', 'NotFoundError');
     this.track = track;
-    this.#analyser = new AnalyserNode(this.#context, { fftSize: 1024 });
-    this.#samples = new Float32Array(this.#analyser.fftSize);
-    this.#context.createMediaStreamSource(stream).connect(this.#analyser);
+    this.#meter = openMeter(track);
   }
 
   /** Id of its device; empty if the browser does not expose it. */
@@ -48,9 +52,10 @@ export class Microphone {
     return this.track.getSettings().deviceId ?? '';
   }
 
-  /** Returns the present level, as the share of a meter's length, 0 to 1; 0 while muted. */
+  /** Returns the present level, as the share of a meter's length, 0 to 1; 0 while muted, or if the browser cannot measure it. */
   level(): number {
-    this.#analyser.getFloatTimeDomainData(this.#samples);
+    if (!this.#meter) return 0;
+    this.#meter.analyser.getFloatTimeDomainData(this.#samples);
     let power = 0;
     for (const sample of this.#samples) power += sample * sample;
     return meterShare(10 * Math.log10(power / this.#samples.length));
@@ -60,6 +65,17 @@ export class Microphone {
   close(): void {
     this.track.stop();
     // Closing fails only if it is closed already.
-    this.#context.close().catch(() => undefined);
+    this.#meter?.context.close().catch(() => undefined);
+  }
+}
+
+function openMeter(track: MediaStreamTrack): Meter | undefined {
+  try {
+    const { context, source } = openSource(track);
+    const analyser = new AnalyserNode(context, { fftSize: METER_SAMPLES });
+    source.connect(analyser);
+    return { context, analyser };
+  } catch {
+    return undefined;
   }
 }

@@ -98,6 +98,37 @@ async function record() {
   return { graph, sent };
 }
 
+test('a microphone whose rate is neither that of the graph nor that of the speakers is recorded at its own', async () => {
+  const { graph } = await record();
+  const refuse = () => {
+    throw new DOMException('', 'NotSupportedError');
+  };
+  Object.assign(globalThis.AudioContext.prototype, { createMediaStreamSource: refuse });
+  const opened = new Map<object, number>();
+  class Context extends EventTarget {
+    readonly audioWorklet = { addModule: () => addModule() };
+
+    constructor({ sampleRate = 44_100 }: AudioContextOptions = {}) {
+      super();
+      opened.set(this, sampleRate);
+    }
+    createMediaStreamSource() {
+      if (opened.get(this) !== 16_000) refuse();
+      return { connect: () => undefined, disconnect: () => undefined };
+    }
+    close(): Promise<void> {
+      opened.delete(this);
+      return Promise.resolve();
+    }
+  }
+  vi.stubGlobal('AudioContext', Context);
+  const track = { getSettings: () => ({}) } as MediaStreamTrack;
+  await graph.record(track, () => undefined);
+  expect([...opened.values()]).toEqual([16_000]);
+  graph.stopRecording();
+  expect(opened.size).toBe(0);
+});
+
 test('a microphone that is given up stops its processor in the audio thread', async () => {
   const { graph, sent } = await record();
   graph.stopRecording();

@@ -2,6 +2,7 @@ import { defer } from '../deferred.ts';
 import type { AudioAssets } from '../state.ts';
 import type { PlayoutStats } from '../worklet/playout.ts';
 import { limitLoading } from '../loading-time.ts';
+import { isOfOtherRate, type MicrophoneSource, openSource } from '../microphone-source.ts';
 import { openWorker } from './open-worker.ts';
 
 const RATE_HZ = 48_000;
@@ -11,11 +12,7 @@ const ANSWER_MS = 500;
 /** Contexts of Chromium can play on a device of the caller's choice; Firefox's and Safari's cannot yet. */
 type Sink = { setSinkId?: (deviceId: string) => Promise<void> };
 
-type Capture = {
-  context: AudioContext;
-  source: MediaStreamAudioSourceNode;
-  node: AudioWorkletNode;
-};
+type Capture = MicrophoneSource & { node: AudioWorkletNode };
 
 /** Web Audio graph of audio over the WebSocket: microphone to frames, Opus packets to speakers. */
 export class AudioGraph {
@@ -110,7 +107,7 @@ export class AudioGraph {
     take: (frame: Float32Array<ArrayBuffer>) => void,
   ): Promise<void> {
     this.stopRecording();
-    const { context, source } = await this.#openSource(new MediaStream([track]));
+    const { context, source } = await this.#openSource(track);
     const node = new AudioWorkletNode(context, 'partyline-capture', {
       numberOfOutputs: 0,
       channelCount: 1,
@@ -165,20 +162,20 @@ export class AudioGraph {
   }
 
   /** Opens a source; Firefox records only at the rate of the microphone, which needs another context. */
-  async #openSource(stream: MediaStream): Promise<Omit<Capture, 'node'>> {
+  async #openSource(track: MediaStreamTrack): Promise<MicrophoneSource> {
+    const context = this.#context;
     try {
-      return { context: this.#context, source: this.#context.createMediaStreamSource(stream) };
+      return { context, source: context.createMediaStreamSource(new MediaStream([track])) };
     } catch (error) {
-      if (!(error instanceof DOMException) || error.name !== 'NotSupportedError') throw error;
+      if (!isOfOtherRate(error)) throw error;
     }
-    const context = new AudioContext();
+    const other = openSource(track);
     try {
-      await addModule(context, this.#worklet);
-      const source = context.createMediaStreamSource(stream);
-      this.#watch(context);
-      return { context, source };
+      await addModule(other.context, this.#worklet);
+      this.#watch(other.context);
+      return other;
     } catch (error) {
-      void context.close();
+      void other.context.close();
       throw error;
     }
   }

@@ -1,0 +1,79 @@
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { Microphone } from '../../../packages/client/src/microphone.ts';
+
+/** The meter of a microphone, whose rate need not be that of the speakers. Browsers of tests take every rate. */
+
+const SPEAKERS_HZ = 44_100;
+
+/** Rate at which a context takes the microphone's audio, Hz. */
+let microphoneHz: number;
+/** Rate that the track tells, Hz. */
+let toldHz: number | undefined;
+/** Contexts that are open. */
+let contexts: Set<Context>;
+let opened: number;
+let isOn: boolean;
+
+class Context {
+  readonly #rateHz: number;
+
+  constructor({ sampleRate = SPEAKERS_HZ }: AudioContextOptions = {}) {
+    this.#rateHz = sampleRate;
+    contexts.add(this);
+    opened += 1;
+  }
+  createMediaStreamSource() {
+    if (this.#rateHz !== microphoneHz) throw new DOMException('', 'NotSupportedError');
+    return { connect: () => undefined };
+  }
+  close(): Promise<void> {
+    contexts.delete(this);
+    return Promise.resolve();
+  }
+}
+
+class Analyser {
+  getFloatTimeDomainData(samples: Float32Array): void {
+    samples.fill(0.1);
+  }
+}
+
+beforeEach(() => {
+  contexts = new Set();
+  opened = 0;
+  toldHz = undefined;
+  isOn = true;
+  const track = { stop: () => (isOn = false), getSettings: () => ({ sampleRate: toldHz }) };
+  const getUserMedia = () => Promise.resolve({ getAudioTracks: () => [track] });
+  vi.stubGlobal('navigator', { mediaDevices: { getUserMedia } });
+  vi.stubGlobal('window', { isSecureContext: true });
+  vi.stubGlobal('AudioContext', Context);
+  vi.stubGlobal('AnalyserNode', Analyser);
+  vi.stubGlobal('MediaStream', Array);
+});
+afterEach(() => {
+  vi.unstubAllGlobals();
+});
+
+test.each([
+  ['of the speakers', SPEAKERS_HZ, undefined, 1],
+  ['that it tells', 12_000, 12_000, 2],
+  ['of a headset, which it does not tell', 16_000, undefined, 6],
+])('a microphone of the rate %s has a level', async (_, rateHz, told, attempts) => {
+  microphoneHz = rateHz;
+  toldHz = told;
+  const microphone = await Microphone.open();
+  expect(microphone.level()).toBeCloseTo(0.8);
+  expect({ opened, open: contexts.size }).toEqual({ opened: attempts, open: 1 });
+  microphone.close();
+  expect({ isOn, open: contexts.size }).toEqual({ isOn: false, open: 0 });
+});
+
+test('a microphone that the browser cannot measure can be used, without a level', async () => {
+  microphoneHz = 12_345;
+  const microphone = await Microphone.open();
+  expect(microphone.level()).toBe(0);
+  expect({ isOn, open: contexts.size }).toEqual({ isOn: true, open: 0 });
+  microphone.close();
+  expect(isOn).toBe(false);
+});
