@@ -283,7 +283,7 @@ export class ClientAudio {
     if (audio !== undefined) wanted.in = parseDeclaredFormat(audio);
     if (audioOut !== undefined) wanted.out = parseAudioOut(audioOut);
     if (delivery !== undefined) wanted.delivery = delivery;
-    const volumes = { ...this.#volume, ...volume };
+    const volumes = withoutOnes({ ...this.#volume, ...volume });
     if (Object.keys(volumes).length > MAX_VOLUMES) {
       throw new PartylineError('bad_message', `volume: at most ${MAX_VOLUMES} peers.`);
     }
@@ -312,7 +312,8 @@ export class ClientAudio {
     // Sound that was sent while the client was muted may still be held, and is not to be heard later.
     this.#peer?.setMuted(this.#isMuted, this.input.nextAtMs);
     this.#saved = this.#client.settingsChanged();
-    return this.#configured();
+    // Volumes of 1 are not kept, but confirmed.
+    return { type: 'configured', ...this.describeSettings(), volume: { ...volumes, ...volume } };
   }
 
   #configured(): ServerMessage {
@@ -357,6 +358,10 @@ export class ClientAudio {
 }
 
 const nameOf = (out: OutputFormat | undefined) => (out ? formatAudioFormat(out) : 'auto');
+
+/** Removes the gains of peers that are heard as they were sent. */
+const withoutOnes = (volume: Record<string, number>): Record<string, number> =>
+  Object.fromEntries(Object.entries(volume).filter(([, gain]) => gain !== 1));
 
 const quantized = (volume: Record<string, number>): Record<string, number> =>
   Object.fromEntries(Object.entries(volume).map(([peer, gain]) => [peer, quantizeGain(gain)]));

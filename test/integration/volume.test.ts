@@ -54,3 +54,14 @@ test('more than 20 listeners with volumes of their own: the rest is told that th
   const alone = await client.ask({ type: 'configure', volume: {} }, 'configured');
   expect(alone.not_applied).toBeUndefined();
 });
+
+test('a volume of 1 ends the one before, which no longer counts among the 1000', async () => {
+  const client = await connect();
+  const volumes = (name: string, gain: number) =>
+    Object.fromEntries(Array.from({ length: 1000 }, (_, i) => [`${name} ${i}`, gain]));
+  await client.ask({ type: 'configure', volume: volumes('a', 0.5) }, 'configured');
+  const ended = await client.ask({ type: 'configure', volume: volumes('a', 1) }, 'configured');
+  expect(ended.volume).toEqual(volumes('a', 1));
+  const others = await client.ask({ type: 'configure', volume: volumes('b', 0.5) }, 'configured');
+  expect(others.volume).toEqual(volumes('b', 0.5));
+});

@@ -265,7 +265,7 @@ describe('disk', () => {
       await expectShort(node, 'disk');
       // More than fits into the page in which Redis's file ends: until that is full, Redis notices nothing.
       const names = Array.from({ length: 100 }, (_, i) => String(i).padStart(100, 'x'));
-      ada.send({ type: 'configure', volume: Object.fromEntries(names.map((name) => [name, 1])) });
+      ada.send({ type: 'configure', volume: Object.fromEntries(names.map((name) => [name, 2])) });
       await untilMetric(node, 'redis_up', 0);
       await expectHeard(ada, bob);
       expect(await ada.ask({ type: 'join', room: 'b' }, 'joined')).toMatchObject({ room: 'b' });

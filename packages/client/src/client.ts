@@ -191,7 +191,9 @@ export class PartylineClient {
    */
   async setVolume(peer: string, gain: number): Promise<void> {
     if (!(gain >= 0 && gain <= MAX_GAIN)) throw new RangeError(`A gain is 0 to ${MAX_GAIN}.`);
-    this.#settings.volumes.set(peer, gain);
+    const { volumes } = this.#settings;
+    if (gain === 1) volumes.delete(peer);
+    else volumes.set(peer, gain);
     await this.#session.tell((room) => room.apply((audio) => audio.applyVolume(peer)));
   }
 

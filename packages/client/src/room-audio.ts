@@ -1,7 +1,7 @@
 import type { ServerMessage } from '../../../src/protocol/messages.ts';
 import type { MessageOf } from './connection.ts';
 import type { RequestError } from './errors.ts';
-import type { AudioAssets, Transport } from './state.ts';
+import type { AudioAssets, RemotePeer, Transport } from './state.ts';
 import type { AudioCounters } from './stats.ts';
 import type { Wire } from './wire.ts';
 
@@ -9,8 +9,10 @@ import type { Wire } from './wire.ts';
 export type SoundSettings = {
   microphone: MediaStreamTrack | null;
   muted: boolean;
-  /** Gains by peer, 0 to 4; 1 for others. */
+  /** Gains by peer, 0 to 4 without 1; 1 for others. */
   readonly volumes: Map<string, number>;
+  /** Gains that the gateway was told in this session, 1 for others, NaN where it may not know; absent if it was told none. */
+  toldVolumes?: Map<string, number> | undefined;
   /** Device id of the speakers; empty: the default ones. */
   speakerId: string;
   /** True if the gateway was told by `configure` that this peer is muted, which holds over both transports. */
@@ -41,6 +43,8 @@ export type AudioHandlers = {
 /** Parts that both kinds of audio are opened with. */
 export type AudioParts = {
   joined: MessageOf<'joined'>;
+  /** Everyone else in the room at present. */
+  peers: ReadonlyMap<string, RemotePeer>;
   wire: Wire;
   settings: SoundSettings;
   assets: AudioAssets;
@@ -78,7 +82,7 @@ export interface RoomAudio {
   applySettings(): Promise<void>;
   /** @throws {RequestError} */
   applyMuted(): Promise<void>;
-  /** @throws {RequestError} */
+  /** Applies the volume of a peer, which has changed or whose peer has come. @throws {RequestError} */
   applyVolume(peer: string): Promise<void>;
   /** @throws {DOMException} if the browser cannot play there */
   applySpeaker(): Promise<void>;

@@ -270,6 +270,10 @@ export class Room {
   #note({ peer, kind, muted }: Omit<RemotePeer, 'track'>): void {
     const track = this.#audio.trackOf(peer);
     this.peers.set(peer, { peer, kind, muted, ...(track && { track }) });
+    if (!this.#parts.settings.volumes.has(peer)) return;
+    this.apply((audio) => audio.applyVolume(peer)).catch((error: unknown) => {
+      if (!this.#isClosed) this.#parts.handlers.fault(wordsOf(error));
+    });
   }
 
   #trackChanged(peer: string): void {
@@ -283,6 +287,7 @@ export class Room {
     const { settings, assets, handlers } = this.#parts;
     const audio: RoomAudio = openAudio({
       joined,
+      peers: this.peers,
       wire: this.#wire,
       settings,
       assets,

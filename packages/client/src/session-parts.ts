@@ -5,7 +5,12 @@ import type { Ways } from './ways.ts';
 export const LOBBY = '__lobby__';
 
 /** Settings that end with a session: those that it was told, and its refusal. */
-export const UNTOLD = { toldMuted: false, answeredMuted: false, refusal: undefined };
+export const UNTOLD = {
+  toldMuted: false,
+  answeredMuted: false,
+  toldVolumes: undefined,
+  refusal: undefined,
+};
 
 /** Credentials that resume a session on another connection. */
 export type Resumption = { session_id: string; resume_token: string };

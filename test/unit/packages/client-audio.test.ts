@@ -1,8 +1,10 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import type { AudioParts } from '../../../packages/client/src/room-audio.ts';
+import type { RemotePeer } from '../../../packages/client/src/state.ts';
 import { WebRtcAudio } from '../../../packages/client/src/webrtc/webrtc-audio.ts';
 import { WebSocketAudio } from '../../../packages/client/src/websocket/websocket-audio.ts';
+import { parseClientMessage } from '../../../src/protocol/client-messages.ts';
 
 /** Audio of the browser client that is not open yet, or never. Node has neither WebRTC nor Web Audio. */
 
@@ -23,6 +25,7 @@ beforeEach(() => {
   vi.stubGlobal('AudioContext', NoContext);
   parts = {
     joined: { type: 'joined', room: 'kitchen', speaker: 1, peers: [], webrtc: {} },
+    peers: new Map(),
     wire: { sendFrame: () => (frames += 1) },
     settings: { microphone: null, muted: false },
     assets: {},
@@ -62,15 +65,19 @@ function openSlider() {
   const volumes = new Map<string, number>();
   const settings = { ...parts.settings, muted: false, toldMuted: false, volumes };
   const wire = { sendFrame: () => true, request } as unknown as AudioParts['wire'];
-  const audio = new WebSocketAudio({ ...parts, wire, settings });
+  const peers = new Map<string, RemotePeer>();
+  const enter = (peer: string) => peers.set(peer, { peer, kind: 'websocket', muted: false });
+  enter('bob');
+  enter('eve');
+  const audio = new WebSocketAudio({ ...parts, peers, wire, settings });
   audio.opened().catch(() => undefined); // Node has no sound.
   const slide = async (peer: string, gain: number) => {
     volumes.set(peer, gain);
-    const told = audio.applyVolume(peer);
+    const told = audio.applyVolume();
     await Promise.resolve();
     return told;
   };
-  return { audio, sent, answers, slide };
+  return { audio, sent, answers, slide, volumes, peers, enter, settings };
 }
 
 test('volumes that change while one is being told are told together, with their last values', async () => {
@@ -90,7 +97,7 @@ test('volumes that change while one is being told are told together, with their 
   expect(sent).toHaveLength(2);
 });
 
-test('a volume that the gateway refuses does not keep the next from being told', async () => {
+test('a volume that the gateway refuses is told again with the next', async () => {
   const { audio, sent, answers, slide } = openSlider();
   await audio.applySettings();
   const [first, second] = [slide('bob', 0), slide('eve', 2)];
@@ -100,7 +107,57 @@ test('a volume that the gateway refuses does not keep the next from being told',
   answers[0]!.reject(new Error('No.'));
   expect(await refusal).toMatchObject({ message: 'No.' });
   await expect(second).rejects.toThrow('No.');
-  await vi.waitFor(() => expect(sent.at(-1)).toEqual({ bob: 1 }), { timeout: 10_000 });
+  await vi.waitFor(() => expect(sent.at(-1)).toEqual({ bob: 1, eve: 2 }), { timeout: 10_000 });
   answers[1]!.resolve({});
   await third;
+});
+
+test('a volume is told once its peer is in the room, and once for a session', async () => {
+  const { audio, sent, answers, slide, volumes, peers, enter, settings } = openSlider();
+  volumes.set('bob', 2).set('guest', 2);
+  const applied = audio.applySettings();
+  expect(sent).toEqual([{ bob: 2 }]);
+  answers[0]!.resolve({});
+  await applied;
+  enter('guest');
+  void slide('guest', 2);
+  await nextTurn();
+  expect(sent.slice(1)).toEqual([{ guest: 2 }]);
+  peers.delete('bob');
+  await audio.applySettings();
+  expect(sent).toHaveLength(2);
+  volumes.delete('bob');
+  void audio.applySettings();
+  expect(sent.slice(2)).toMatchObject([{ bob: 1 }]);
+  settings.toldVolumes = undefined; // another session
+  void audio.applySettings();
+  expect(sent.slice(3)).toEqual([{ guest: 2 }]);
+});
+
+test('the gateway keeps few volumes, however many peers come and go', async () => {
+  const { audio, sent, answers, slide, volumes, peers, enter } = openSlider();
+  const guests = Array.from({ length: 1001 }, (_, i) => `guest ${i}`);
+  for (const guest of guests) volumes.set(guest, 0.5);
+  enter(guests[0]!);
+  const applied = audio.applySettings();
+  answers[0]!.resolve({});
+  await applied;
+  expect(sent).toEqual([{ 'guest 0': 0.5 }]);
+  volumes.clear();
+  const kept = new Map<string, number>(Object.entries(sent[0]!));
+  for (const guest of guests) {
+    peers.clear();
+    enter(guest);
+    void slide(guest, 0.5);
+    await nextTurn();
+    const volume = sent.at(-1)!;
+    expect(() => parseClientMessage(JSON.stringify({ type: 'configure', volume }))).not.toThrow();
+    for (const [peer, gain] of Object.entries(volume)) {
+      if (gain === 1) kept.delete(peer);
+      else kept.set(peer, gain);
+    }
+    expect(kept.size).toBeLessThanOrEqual(1000);
+    answers.at(-1)!.resolve({});
+  }
+  expect([...kept]).toEqual([['guest 1000', 0.5]]);
 });

@@ -25,7 +25,7 @@ const BOB = { peer: 'bob', kind: 'websocket', speaker: 2, muted: false } as cons
 const JOINED = { type: 'joined', room: 'kitchen', speaker: 1, peers: [BOB] as Peers } as const;
 
 function openRoom() {
-  const settings = { ...SETTINGS };
+  const settings = { ...SETTINGS, volumes: new Map<string, number>() };
   const sent: string[] = [];
   // Its requests are never answered.
   const request = (message: { type: string }): Promise<unknown> => {
@@ -41,7 +41,10 @@ function openRoom() {
     isPlaybackBlocked: false,
     packetsReceived: 0,
   };
+  /** Peers whose volume was applied. */
+  const applied: string[] = [];
   const audio = Object.assign(sound, {
+    applyVolume: async (peer: string) => void applied.push(peer),
     counters: () => Promise.resolve({ packetsReceived: sound.packetsReceived }),
     trackOf: () => undefined,
     receive: () => undefined,
@@ -86,7 +89,7 @@ function openRoom() {
     line.heardMs = nowMs;
     room.resume(connection, { ...JOINED, consumers: [] });
   };
-  return { room, line, settings, sound, faults, sent, lookUntil, reconnect };
+  return { room, line, settings, sound, applied, faults, sent, lookUntil, reconnect };
 }
 
 const speaking = (...peers: MessageOf<'speaking'>['peers']): ServerMessage => ({
@@ -286,4 +289,14 @@ test('after a move to another room its frames are heard, although the room befor
   expect(connection.onFrame).toBeUndefined();
   // Without a connection.
   after.close();
+});
+
+test('a volume that was set before is applied when its peer comes, also while the connection is lost', () => {
+  const { room, settings, applied, reconnect } = openRoom();
+  settings.volumes.set('bob', 2).set('eve', 0);
+  room.receive({ type: 'peer_joined', ...BOB, peer: 'eve' });
+  room.receive({ type: 'peer_joined', ...BOB, peer: 'mallory' });
+  expect(applied).toEqual(['eve']);
+  reconnect(5000);
+  expect(applied).toEqual(['eve', 'bob']);
 });

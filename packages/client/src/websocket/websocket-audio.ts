@@ -11,11 +11,18 @@ import { type Encoder, openEncoder } from './encoder.ts';
 /** Empty frame, which tells the gateway that this peer is connected over the WebSocket before it has audio to send. */
 const NOTHING = new Uint8Array(0);
 
+/**
+ * Number of volumes up to which the gateway goes on keeping those of peers that have left. It keeps at most 1000, and one
+ * message may end as many of these as it sets others.
+ */
+const MAX_KEPT_VOLUMES = 500;
+
 /** Audio over the WebSocket: Opus packets to the gateway, and the mix of all others back. */
 export class WebSocketAudio implements RoomAudio {
   readonly transport = 'websocket';
   readonly openedMs = performance.now();
   readonly #wire: Wire;
+  readonly #peers: AudioParts['peers'];
   readonly #settings: SoundSettings;
   readonly #handlers: AudioHandlers;
   readonly #opened: Promise<void>;
@@ -29,9 +36,7 @@ export class WebSocketAudio implements RoomAudio {
    * refuse volumes.
    */
   #isTold = false;
-  /** Peers whose volume has changed since the last request with volumes. */
-  readonly #untoldVolumes = new Set<string>();
-  /** The request that tells them; undefined if there are none. */
+  /** The request that tells the volumes that have changed since the last one; undefined if there are none. */
   #nextVolumes: Promise<void> | undefined;
   /** The answer to the last request with volumes. They are sent one at a time: a slider would exceed the connection's message budget. */
   #volumesAnswered: Promise<void> = Promise.resolve();
@@ -44,8 +49,9 @@ export class WebSocketAudio implements RoomAudio {
     underruns: 0,
   };
 
-  constructor({ wire, settings, assets, handlers }: AudioParts) {
+  constructor({ wire, peers, settings, assets, handlers }: AudioParts) {
     this.#wire = wire;
+    this.#peers = peers;
     this.#settings = settings;
     this.#handlers = handlers;
     this.#encoderUrl = assets.encoder;
@@ -91,11 +97,12 @@ export class WebSocketAudio implements RoomAudio {
   }
 
   async applySettings(): Promise<void> {
-    const { muted, toldMuted, volumes } = this.#settings;
+    const { muted, toldMuted } = this.#settings;
     this.#isTold = true;
-    if (muted === toldMuted && volumes.size === 0) return;
-    const volume = Object.fromEntries(volumes);
-    await tellMute(this.#wire.request, this.#settings, { volume });
+    const volume = this.#takeUntold();
+    if (muted === toldMuted && !volume) return;
+    const { request } = this.#wire;
+    await this.#told(volume, tellMute(request, this.#settings, volume && { volume }));
   }
 
   async applyMuted(): Promise<void> {
@@ -105,10 +112,9 @@ export class WebSocketAudio implements RoomAudio {
     await tellMute(this.#wire.request, this.#settings);
   }
 
-  /** Tells the gateway a volume; while one is being told, those that change wait, and are told together. */
-  applyVolume(peer: string): Promise<void> {
+  /** Tells the gateway the volumes that it does not know; while some are being told, those that change wait, and are told together. */
+  applyVolume(): Promise<void> {
     if (!this.#isTold) return Promise.resolve();
-    this.#untoldVolumes.add(peer);
     this.#nextVolumes ??= this.#volumesAnswered.then(() => this.#tellVolumes());
     return this.#nextVolumes;
   }
@@ -198,15 +204,39 @@ export class WebSocketAudio implements RoomAudio {
   }
 
   async #tellVolumes(): Promise<void> {
-    const { volumes } = this.#settings;
-    const volume = Object.fromEntries(
-      [...this.#untoldVolumes].map((peer) => [peer, volumes.get(peer) ?? 1]),
-    );
-    this.#untoldVolumes.clear();
     this.#nextVolumes = undefined;
-    const answered = this.#wire.request({ type: 'configure', volume }).then(() => undefined);
+    const volume = this.#takeUntold();
+    if (!volume) return;
+    const answered = this.#told(volume, this.#wire.request({ type: 'configure', volume }));
     this.#volumesAnswered = answered.catch(() => undefined); // told to these callers, not to the next
     await answered;
+  }
+
+  /** Returns the volumes of peers in the room that the gateway does not know, and notes that it is told. */
+  #takeUntold(): Record<string, number> | undefined {
+    const { volumes } = this.#settings;
+    const told = (this.#settings.toldVolumes ??= new Map<string, number>());
+    const keepsAll = volumes.size <= MAX_KEPT_VOLUMES;
+    const untold = [...told.keys(), ...volumes.keys()].flatMap((peer) => {
+      const isKept = this.#peers.has(peer) || (keepsAll && told.has(peer));
+      const gain = isKept ? (volumes.get(peer) ?? 1) : 1;
+      if (gain === (told.get(peer) ?? 1)) return [];
+      if (gain === 1) told.delete(peer);
+      else told.set(peer, gain);
+      return [[peer, gain] as const];
+    });
+    return untold.length > 0 ? Object.fromEntries(untold) : undefined;
+  }
+
+  /** Awaits the answer to a request with volumes; those of one that failed are to be told again. */
+  async #told(volume: Record<string, number> = {}, answer: Promise<unknown>): Promise<void> {
+    try {
+      await answer;
+    } catch (error) {
+      // Not equal to any gain.
+      for (const peer of Object.keys(volume)) this.#settings.toldVolumes?.set(peer, NaN);
+      throw error;
+    }
   }
 
   #send(packet: Uint8Array<ArrayBuffer>): void {
