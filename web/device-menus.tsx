@@ -1,5 +1,5 @@
 import { useCallback, useEffect, useLayoutEffect, useState } from 'preact/hooks';
-import { deviceNames } from './device-names.ts';
+import { areHidden, deviceNames } from './device-names.ts';
 import type { Devices, MicrophoneState } from './page-state.ts';
 
 type Choose = (deviceId: string) => void;
@@ -20,7 +20,9 @@ export function DeviceMenus({
 }) {
   const [listed, setListed] = useState<readonly MediaDeviceInfo[]>([]);
   const list = useCallback(async () => {
-    setListed((await navigator.mediaDevices?.enumerateDevices()) ?? []); // none over plain HTTP
+    const found = (await navigator.mediaDevices?.enumerateDevices()) ?? []; // none over plain HTTP
+    // Those in use have not gone.
+    setListed((before) => (areHidden(found) ? before : found));
   }, []);
   const hasMicrophone = microphone !== 'off';
   useEffect(() => void list(), [list, hasMicrophone]);

@@ -188,16 +188,23 @@ test('the page says which way sound goes, has volumes by person, and speaks by a
   await vi.waitFor(() => expect(legacy.frames.length).toBeGreaterThan(25), SETTLING);
 
   await expect.poll(() => microphones.inputValue(), SETTLING).not.toBe('');
-  const plug = (isPlugged: boolean) =>
-    ada.page.evaluate((isThere) => {
+  const plug = (state: 'all' | 'none' | 'hidden') =>
+    ada.page.evaluate(async (list) => {
       const { mediaDevices } = navigator;
-      if (isThere) Reflect.deleteProperty(mediaDevices, 'enumerateDevices');
-      else mediaDevices.enumerateDevices = async () => [];
+      Reflect.deleteProperty(mediaDevices, 'enumerateDevices');
+      const devices = await mediaDevices.enumerateDevices();
+      const hidden = devices.map(({ kind }) => ({ kind, deviceId: '', label: '' }));
+      const listed = { all: devices, none: [], hidden: hidden as MediaDeviceInfo[] }[list];
+      mediaDevices.enumerateDevices = async () => listed;
       mediaDevices.dispatchEvent(new Event('devicechange'));
-    }, isPlugged);
-  await plug(false);
+      await new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)));
+    }, state);
+  // As when the permission is withdrawn.
+  await plug('hidden');
+  expect(await microphones.inputValue()).not.toBe('');
+  await plug('none');
   await expect.poll(options, SETTLING).toBe(1);
-  await plug(true);
+  await plug('all');
   await expect.poll(options, SETTLING).toBeGreaterThan(1);
   expect(await microphones.inputValue()).toBe('');
 

@@ -49,10 +49,11 @@ export class DeviceWatch {
   async #look(): Promise<void> {
     const { speakerId } = this.#settings;
     if (speakerId === '') return; // the browser follows the default ones
-    // A browser that lists no devices (the page may not use them now) cannot tell that speakers are
-    // gone.
+    // A browser that lists no devices, or hides their ids (the page may not use them now), cannot
+    // tell that speakers are gone. It hides those of all audio devices, or none.
     const devices = await navigator.mediaDevices.enumerateDevices().catch(() => undefined);
-    if (!devices) return;
+    const firstOfAudio = devices?.find(({ kind }) => kind !== 'videoinput');
+    if (!devices || firstOfAudio?.deviceId === '') return;
     const isAvailable = devices.some(
       ({ kind, deviceId }) => kind === 'audiooutput' && deviceId === speakerId,
     );

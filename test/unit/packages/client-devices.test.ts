@@ -91,6 +91,22 @@ test('while the browser does not tell which devices there are, nothing is taken 
   expect(speakerChanges).toBe(1);
 });
 
+test('while the browser hides the ids of devices, nothing is taken for unplugged', async () => {
+  devices = [
+    { kind: 'audioinput', deviceId: '' },
+    { kind: 'audiooutput', deviceId: '' },
+    { kind: 'videoinput', deviceId: 'camera' },
+  ];
+  await change();
+  expect({ speakerChanges, faults }).toEqual({ speakerChanges: 0, faults: [] });
+  devices = [
+    { kind: 'audioinput', deviceId: 'built-in' },
+    { kind: 'audiooutput', deviceId: '' },
+  ];
+  await change();
+  expect(speakerChanges).toBe(1);
+});
+
 test('a microphone that is unplugged is said', async () => {
   takeMicrophone().dispatchEvent(new Event('ended'));
   await vi.advanceTimersByTimeAsync(900);
