@@ -1,0 +1,102 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { runInNewContext } from 'node:vm';
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+
+/** The script of examples/media-recorder, in virtual time; browser and gateway are the test's. */
+
+const PAGE = join(import.meta.dirname, '../../examples/media-recorder/index.html');
+const [, SCRIPT = ''] = /<script type="module">(.*)<\/script>/s.exec(readFileSync(PAGE, 'utf8'))!;
+
+/** The gateway's end of a WebSocket; the network never tells that it is gone. */
+class Line {
+  static readonly OPEN = 1;
+  readonly readyState = Line.OPEN;
+  readonly query: URLSearchParams;
+  closeCode: number | undefined;
+  onmessage: ((event: { data: string }) => void) | null = null;
+  onclose: ((event: { code: number }) => void) | null = null;
+
+  constructor(address: string) {
+    this.query = new URL(address).searchParams;
+    lines.push(this);
+  }
+  close(code: number): void {
+    this.closeCode = code;
+  }
+  say(message: object): void {
+    this.onmessage?.({ data: JSON.stringify(message) });
+  }
+}
+
+class Recorder {
+  state = 'inactive';
+
+  constructor() {
+    recorders.push(this);
+  }
+  start(): void {
+    this.state = 'recording';
+  }
+  stop(): void {
+    this.state = 'inactive';
+  }
+}
+
+let lines: Line[];
+let recorders: Recorder[];
+
+beforeEach(async () => {
+  vi.useFakeTimers();
+  lines = [];
+  recorders = [];
+  const elements: Record<string, { value?: string; onclick?: () => Promise<void> }> = {
+    input: { value: 'https://voice.example.com/#invite=i' },
+    button: {},
+    p: {},
+  };
+  const guest = { room: 'kitchen', peer: 'guest', token: 't' };
+  runInNewContext(SCRIPT, {
+    URL,
+    URLSearchParams,
+    setTimeout,
+    clearTimeout,
+    document: { querySelector: (name: string) => elements[name] },
+    navigator: { mediaDevices: { getUserMedia: async () => ({}) } },
+    fetch: async () => Response.json(guest),
+    WebSocket: Line,
+    MediaRecorder: Recorder,
+    AudioContext: EventTarget,
+  });
+  await elements['button']!.onclick!();
+});
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+const joined = { type: 'joined', room: 'kitchen' };
+
+test('a connection that has gone silent for 15 s is given up, and replaced', async () => {
+  const [first] = lines as [Line];
+  expect(first.query.get('stats')).toBe('true');
+  first.say(joined);
+  for (let i = 0; i < 4; i += 1) {
+    await vi.advanceTimersByTimeAsync(14_000);
+    first.say({ type: 'stats' });
+  }
+  expect(lines).toHaveLength(1);
+  await vi.advanceTimersByTimeAsync(16_000);
+  expect(lines).toHaveLength(2);
+  expect(first.closeCode).toBe(4408);
+  lines[1]!.say(joined);
+  expect(recorders.map(({ state }) => state)).toEqual(['inactive', 'recording']);
+  // The operating system gives the first one up much later.
+  first.onclose?.({ code: 1006 });
+  await vi.advanceTimersByTimeAsync(2000);
+  expect(lines).toHaveLength(2);
+});
+
+test('a connection that never opens is given up, too', async () => {
+  await vi.advanceTimersByTimeAsync(16_000);
+  expect(lines).toHaveLength(2);
+});
