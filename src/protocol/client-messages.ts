@@ -32,15 +32,17 @@ const CLIENT_MESSAGES = {
     audio: Type.Optional(Type.String()),
     audio_out: Type.Optional(Type.String()),
     delivery: Type.Optional(Type.Enum(['mix', 'forward'])),
-    /** Gain by peer. */
+    /** Gain by peer. A record honours nothing of its key but a pattern, and checks no value under a name that does not match. */
     volume: Type.Optional(
-      Type.Record(
-        Type.String({ minLength: 1, maxLength: 512 }),
-        Type.Number({ minimum: 0, maximum: 4 }),
-        {
-          maxProperties: 1000,
-        },
-      ),
+      Type.Record(Type.String({ pattern: '^[^]*$' }), Type.Number({ minimum: 0, maximum: 4 }), {
+        maxProperties: 1000,
+        // No peer has a control character or a lone surrogate in its name; JSON writes each in six characters, and slowly.
+        propertyNames: Type.String({
+          minLength: 1,
+          maxLength: 512,
+          pattern: String.raw`^[^\p{Cc}\p{Cs}]*$`,
+        }),
+      }),
     ),
     mute: Type.Optional(Type.Boolean()),
   }),

@@ -1,14 +1,22 @@
 import type { TLocalizedValidationError } from 'typebox/error';
 
+/** Errors of a whole value, each property or choice of which has its own error as well. */
+const SUMMARIES: ReadonlySet<string> = new Set(['anyOf', 'additionalProperties', 'propertyNames']);
+
+/** Maximum length of a name in a description, characters: a sender may have chosen it. */
+const MAX_NAME_CHARACTERS = 80;
+
+const shorten = (name: string): string =>
+  name.length > MAX_NAME_CHARACTERS ? `${name.slice(0, MAX_NAME_CHARACTERS)}…` : name;
+
 /** Describes in words why a schema refuses a value: `kind must be "audio"; id must be integer`. */
 export function describeFaults(errors: TLocalizedValidationError[]): string {
   const faults = new Map<string, Set<string>>();
   const choices = new Set<string>();
   for (const error of errors) {
-    const name = error.instancePath.slice(1).replaceAll('/', '.');
+    const name = shorten(error.instancePath.slice(1).replaceAll('/', '.'));
     if (error.keyword === 'anyOf') choices.add(name);
-    // Each property has its own error as well.
-    if (error.keyword === 'anyOf' || error.keyword === 'additionalProperties') continue;
+    if (SUMMARIES.has(error.keyword)) continue;
     faults.set(name, (faults.get(name) ?? new Set()).add(describeFault(error)));
   }
   const sentences = [...faults].map(([name, ofName]) =>

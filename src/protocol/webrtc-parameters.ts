@@ -14,7 +14,8 @@ const codec = {
   channels: Type.Optional(Type.Integer({ minimum: 1, maximum: 8 })),
   parameters: Type.Optional(
     Type.Record(
-      Type.String({ maxLength: 64, pattern: String.raw`^[\w-]+$` }),
+      // A record honours nothing of its key but the pattern.
+      Type.String({ pattern: String.raw`^[\w-]{1,64}$` }),
       Type.Union([Type.Number(), text(256), Type.Boolean(), Type.Null()]),
       { maxProperties: 32, additionalProperties: false },
     ),

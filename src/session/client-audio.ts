@@ -27,6 +27,12 @@ import { RelayIntake } from './relay-intake.ts';
 
 /** In one message or in many. */
 const MAX_VOLUMES = 1000;
+/**
+ * Maximum length of the names of all volumes, UTF-16 code units: 1000 names of peers. Each `configure` copies, stores and answers
+ * all volumes: with these, at most 3 ms.
+ */
+const MAX_VOLUME_NAMES_LENGTH = 128_000;
+
 /** Preferences of a client for its audio, before it has sent anything else. */
 export type AudioPreferences = {
   in: DeclaredFormat;
@@ -284,9 +290,7 @@ export class ClientAudio {
     if (audioOut !== undefined) wanted.out = parseAudioOut(audioOut);
     if (delivery !== undefined) wanted.delivery = delivery;
     const volumes = withoutOnes({ ...this.#volume, ...volume });
-    if (Object.keys(volumes).length > MAX_VOLUMES) {
-      throw new PartylineError('bad_message', `volume: at most ${MAX_VOLUMES} peers.`);
-    }
+    checkVolumes(volumes);
     // Earlier messages are read in the format that was declared then.
     this.input.flush();
     const before = this.#preferences;
@@ -365,6 +369,19 @@ const withoutOnes = (volume: Record<string, number>): Record<string, number> =>
 
 const quantized = (volume: Record<string, number>): Record<string, number> =>
   Object.fromEntries(Object.entries(volume).map(([peer, gain]) => [peer, quantizeGain(gain)]));
+
+/** @throws {PartylineError} `bad_message` if there are too many volumes to keep */
+function checkVolumes(volumes: Record<string, number>): void {
+  const names = Object.keys(volumes);
+  if (names.length > MAX_VOLUMES) {
+    throw new PartylineError('bad_message', `volume: at most ${MAX_VOLUMES} peers.`);
+  }
+  const length = names.reduce((sum, name) => sum + name.length, 0);
+  if (length > MAX_VOLUME_NAMES_LENGTH) {
+    const fault = `volume: the names have at most ${MAX_VOLUME_NAMES_LENGTH} UTF-16 code units in all.`;
+    throw new PartylineError('bad_message', fault);
+  }
+}
 
 /**
  * Reads `audio_out`; `auto` is the format in which the client sends.

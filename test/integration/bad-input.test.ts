@@ -68,6 +68,10 @@ describe('bad input', () => {
     ['a join of a reserved name', { type: 'join', room: '__lobby__', id: 'x' }],
     ['a join of a control character', { type: 'join', room: 'a\u0000', id: 'x' }],
     ['leave in the lobby', { type: 'leave', id: 'x' }],
+    ['a volume of nobody', { type: 'configure', volume: { '': 1 }, id: 'x' }],
+    ['a volume of a long name', { type: 'configure', volume: { ['x'.repeat(513)]: 1 }, id: 'x' }],
+    ['a volume of a line break', { type: 'configure', volume: { 'a\nb': 1 }, id: 'x' }],
+    ['a volume of 9', { type: 'configure', volume: { 'a\u2028b': 9 }, id: 'x' }],
     [
       'produce without a room',
       { type: 'produce', transport_id: 't', kind: 'audio', rtp_parameters: {}, id: 'x' },

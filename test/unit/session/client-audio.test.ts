@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { loadCodecs } from '../../../src/audio/codecs.ts';
 import { ClientAudio } from '../../../src/session/client-audio.ts';
 
@@ -9,6 +9,41 @@ test.each([
   [{ audio_out: 'opus' }, undefined],
   [{ delivery: 'forward' as const }, undefined],
 ])('configure %j after known sound: the client has heard %s first', async (changes, firstHeard) => {
+  const audio = await openAudio();
+  audio.admitSound();
+  expect(audio.settings.firstHeard).toBe('sound');
+  audio.configure({ type: 'configure', ...changes });
+  expect(audio.settings.firstHeard).toBe(firstHeard);
+  audio.close();
+});
+
+describe('volumes of 1000 names', () => {
+  const volumesOf = (names: string[]) => Object.fromEntries(names.map((name) => [name, 0.5]));
+  const namesOf = (length: number) =>
+    Array.from({ length: 1000 }, (_, i) => `${i}`.padEnd(length, 'x'));
+
+  test('of 128 characters are kept, also if they come in two messages', async () => {
+    const audio = await openAudio();
+    const names = namesOf(128);
+    audio.configure({ type: 'configure', volume: volumesOf(names.slice(0, 500)) });
+    const rest = { type: 'configure', volume: volumesOf(names.slice(500)) } as const;
+    expect(audio.configure(rest)).toMatchObject({ volume: volumesOf(names) });
+    audio.close();
+  });
+
+  test('of more characters are refused, and those before stay', async () => {
+    const audio = await openAudio();
+    const names = namesOf(129);
+    const kept = volumesOf(names.slice(0, 500));
+    audio.configure({ type: 'configure', volume: kept });
+    const rest = { type: 'configure', volume: volumesOf(names.slice(500)) } as const;
+    expect(() => audio.configure(rest)).toThrow('128000');
+    expect(audio.settings.volume).toEqual(kept);
+    audio.close();
+  });
+});
+
+async function openAudio(): Promise<ClientAudio> {
   const codecs = await loadCodecs({ bitrateBps: 48_000, complexity: 5 });
   const preferences = {
     in: 'auto',
@@ -17,7 +52,7 @@ test.each([
     unknownOut: undefined,
   } as const;
   const turn = { begin: () => true, take: (start: () => void) => start() };
-  const audio = new ClientAudio(preferences, undefined, codecs, turn, {
+  return new ClientAudio(preferences, undefined, codecs, turn, {
     isJoining: false,
     notify: () => {},
     fail: (fault) => {
@@ -26,9 +61,4 @@ test.each([
     sendRelayed: () => {},
     settingsChanged: async () => {},
   });
-  audio.admitSound();
-  expect(audio.settings.firstHeard).toBe('sound');
-  audio.configure({ type: 'configure', ...changes });
-  expect(audio.settings.firstHeard).toBe(firstHeard);
-  audio.close();
-});
+}

@@ -1,0 +1,71 @@
+import { expect, test } from 'vitest';
+import { MessageError, parseClientMessage } from '../../../src/protocol/client-messages.ts';
+
+const parse = (message: object) => parseClientMessage(JSON.stringify(message));
+
+/** Returns the fault of a message. */
+function faultOf(message: object): MessageError {
+  try {
+    parse(message);
+  } catch (fault) {
+    if (fault instanceof MessageError) return fault;
+    throw fault;
+  }
+  throw new Error('the message is valid');
+}
+
+test.each(['a', 'x'.repeat(512), '😀'.repeat(512), 'a\u2028b', 'a/b~c'])(
+  'the volume of a name of 1 to 512 characters is taken if it is 0 to 4',
+  (name) => {
+    const message = { type: 'configure', volume: { [name]: 0.5 } };
+    expect(parse(message)).toEqual(message);
+    for (const gain of [9, -1, 'x', {}, null]) {
+      expect(faultOf({ ...message, volume: { [name]: gain } }).message).toContain('volume.');
+    }
+  },
+);
+
+test.each([
+  ['', 'fewer than 1 characters'],
+  ['x'.repeat(513), 'more than 512 characters'],
+  ['\n'.repeat(513), 'more than 512 characters'],
+  ['a\nb', 'not of the right form'],
+  ['a\ud800b', 'not of the right form'],
+  ['x'.repeat(60_000), 'more than 512 characters'],
+])('the volume of a name that no peer may have is refused, in a short sentence', (name, why) => {
+  for (const gain of [1, 9]) {
+    const { message } = faultOf({ type: 'configure', volume: { bob: 1, [name]: gain } });
+    expect(message).toContain(why);
+    expect(message.length).toBeLessThan(200);
+  }
+});
+
+/** A `produce` whose codec has one parameter. */
+const produceWith = (name: string, value: unknown) => {
+  const parameters = { [name]: value };
+  const codec = { mimeType: 'audio/opus', payloadType: 100, clockRate: 48_000, parameters };
+  return {
+    type: 'produce',
+    transport_id: 't',
+    kind: 'audio',
+    rtp_parameters: { codecs: [codec] },
+  };
+};
+
+test.each([
+  ['x', 1],
+  ['x'.repeat(64), 'text'],
+])('a parameter of a codec has a name of 1 to 64 characters', (name, value) => {
+  expect(parse(produceWith(name, value))).toEqual(produceWith(name, value));
+});
+
+test.each([
+  ['x'.repeat(65), 1],
+  ['x'.repeat(60_000), 1],
+  ['', 1],
+  ['a\nb', 1],
+  ['x', 'a\nb'],
+])('a parameter of a codec with another name or value is refused', (name, value) => {
+  const { message } = faultOf(produceWith(name, value));
+  expect(message).toContain('produce: rtp_parameters.codecs.0.parameters');
+});
