@@ -78,6 +78,7 @@ export type ClientMessages = { [T in ClientMessageType]: Static<(typeof CLIENT_M
 export type ClientMessage = ClientMessages[ClientMessageType];
 
 const envelope = Compile(Type.Object({ type: Type.String(), id }));
+const identified = Compile(Type.Object({ id: messageId }));
 const validators = new Map(
   Object.entries(CLIENT_MESSAGES).map(([type, schema]) => [type, Compile(schema)] as const),
 );
@@ -108,6 +109,7 @@ export function parseClientMessage(text: string): ClientMessage {
   if (!envelope.Check(message)) {
     throw new MessageError(
       'A message is a JSON object with a string "type", and optionally an "id", a string or a number.',
+      readId(message),
     );
   }
   const { type } = message;
@@ -132,6 +134,12 @@ export function parseClientMessage(text: string): ClientMessage {
 /** Returns whether an answer can carry an `id` as it came: a large integer would be rounded. */
 const isExact = (value: MessageId | undefined): boolean =>
   !Number.isInteger(value) || Number.isSafeInteger(value);
+
+/** Returns the `id` of a text that is no message, as an answer carries it; undefined if it has none that an answer can carry. */
+function readId(message: unknown): MessageId | undefined {
+  if (!identified.Check(message) || !isExact(message.id)) return undefined;
+  return typeof message.id === 'string' ? cutId(message.id) : message.id;
+}
 
 /** Shortens an `id` to the length that an answer carries. */
 function cutId(messageName: string): string {

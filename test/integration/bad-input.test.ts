@@ -145,6 +145,7 @@ describe('bad input', () => {
     const client = await connect();
     expect((await client.ask({ type: 'leave', id }, 'error')).reply_to).toBe(echoed);
     expect((await client.ask({ type: 'dance', id }, 'error')).reply_to).toBe(echoed);
+    expect((await client.ask({ id }, 'error')).reply_to).toBe(echoed);
     expect((await client.ask({ type: 'join', room: 'a', id }, 'joined')).reply_to).toBe(echoed);
   });
 

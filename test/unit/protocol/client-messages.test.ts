@@ -69,3 +69,17 @@ test.each([
   const { message } = faultOf(produceWith(name, value));
   expect(message).toContain('produce: rtp_parameters.codecs.0.parameters');
 });
+
+test.each([
+  [{ id: 'a1' }, 'a1'],
+  [{ type: 5, id: 'a1' }, 'a1'],
+  [{ type: null, id: 7 }, 7],
+  [{ id: 'x'.repeat(129) }, 'x'.repeat(128)],
+  [{ id: 2 ** 53 }, undefined],
+  [{ id: {} }, undefined],
+  [{ type: 'leave', id: null }, undefined],
+  [{}, undefined],
+  [[], undefined],
+])('a message without a type is answered under its id: %j', (message, id) => {
+  expect(faultOf(message)).toMatchObject({ code: 'bad_message', replyTo: id });
+});
