@@ -16,6 +16,7 @@ import type { Timings } from '../../config/timings.ts';
 import { logOptions } from '../log.ts';
 import type { Slices } from '../slices.ts';
 import { refuseUnparsed, sendProblem } from './problem.ts';
+import { parseQueryString } from './query-string.ts';
 import { upgradeInSlices } from './upgrade-slices.ts';
 
 /**
@@ -86,7 +87,7 @@ export async function newServer(
     clientErrorHandler: refuseUnparsed,
     // Upgrades go the same way.
     rewriteUrl: ({ url }: IncomingMessage) => originForm(url ?? ''),
-    routerOptions: { maxParamLength: MAX_PARAM_LENGTH },
+    routerOptions: { maxParamLength: MAX_PARAM_LENGTH, querystringParser: parseQueryString },
   };
   const limits = {
     headersTimeout: timings.requestMs,
