@@ -5,7 +5,7 @@ const INTERVAL_MS = 250;
 /** Minimum change of a level that is reported, dB. */
 const LEVEL_STEP_DB = 6;
 
-/** Reports the active speakers of a room when they change; it has a timer only while a peer speaks. */
+/** Reports the active speakers of a room when they change; it has a timer only while a peer speaks, and until the next report may come. */
 export class SpeakingReporter {
   readonly #read: () => SpeakingPeer[];
   readonly #report: (peers: SpeakingPeer[]) => void;
@@ -31,12 +31,14 @@ export class SpeakingReporter {
 
   #run(): void {
     const peers = this.#read();
-    if (isWorthReporting(this.#reported, peers)) {
+    const isDue = isWorthReporting(this.#reported, peers);
+    if (isDue) {
       this.#reported = peers;
       this.#report(peers);
     }
     this.#timer = undefined;
-    if (peers.length > 0) this.#timer = setTimeout(() => this.#run(), INTERVAL_MS);
+    // The report that nobody speaks counts, too: the next word waits for its time.
+    if (isDue || peers.length > 0) this.#timer = setTimeout(() => this.#run(), INTERVAL_MS);
   }
 }
 
