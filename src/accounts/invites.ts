@@ -1,6 +1,7 @@
 import { randomInt } from 'node:crypto';
 import { type Static, Type } from 'typebox';
 import { Compile } from 'typebox/compile';
+import { checkName } from '../protocol/names.ts';
 import { LONGEST_LIFE_SECONDS, MAX_TOKEN_TTL_SECONDS, type SigningKeys } from './signing-keys.ts';
 import type { TokenOwner } from './tokens.ts';
 
@@ -15,6 +16,7 @@ const DEFAULT_NAME = 'guest';
 const ALPHABET = '0123456789abcdefghjkmnpqrstvwxyz';
 /** 40 bits: two of a thousand guests with one name get the same one once in two million times. */
 const SUFFIX_CHARACTERS = 8;
+const graphemes = new Intl.Segmenter('en', { granularity: 'grapheme' });
 
 /** Body of `POST /api/invites`. */
 export const InviteRequestSchema = Type.Object(
@@ -33,7 +35,7 @@ export type InviteRequest = Static<typeof InviteRequestSchema>;
 export const RedemptionSchema = Type.Object(
   {
     invite: Type.String({ minLength: 1, maxLength: MAX_INVITE_CHARACTERS }),
-    name: Type.Optional(Type.String({ minLength: 1, maxLength: 256 })),
+    name: Type.Optional(Type.String({ minLength: 1 })),
   },
   { additionalProperties: false },
 );
@@ -95,9 +97,25 @@ export class Invites {
 /**
  * Returns a unique name for a peer.
  * @param name chosen by the guest; its end is cut off where it would be too long for a peer's name
+ * @throws {PartylineError} `bad_request` if the rest is not the name of a peer
  */
 export function guestName(name = DEFAULT_NAME): string {
   const suffix = Array.from({ length: SUFFIX_CHARACTERS }, () => ALPHABET[randomInt(32)]).join('');
-  const kept = Array.from(name).slice(0, MAX_NAME_CHARACTERS - SUFFIX_CHARACTERS - 1);
-  return `${kept.join('')}-${suffix}`;
+  const kept = shorten(name, MAX_NAME_CHARACTERS - SUFFIX_CHARACTERS - 1);
+  return `${checkName(kept, 'name', 'bad_request')}-${suffix}`;
+}
+
+/** Returns the beginning of a text: whole graphemes, of at most `maxCharacters` in all. */
+function shorten(text: string, maxCharacters: number): string {
+  // A grapheme that reaches beyond this is cut off in any case.
+  const beginning = text.slice(0, 2 * (maxCharacters + 1));
+  let kept = '';
+  let characters = 0;
+  for (const { segment } of graphemes.segment(beginning)) {
+    characters += Array.from(segment).length;
+    if (characters > maxCharacters) break;
+    kept += segment;
+  }
+  // A letter may have any number of accents.
+  return kept === '' ? Array.from(beginning).slice(0, maxCharacters).join('') : kept;
 }

@@ -11,7 +11,7 @@ import {
 import type { RateLimits } from '../accounts/rate-limits.ts';
 import type { Tokens } from '../accounts/tokens.ts';
 import { PartylineError } from '../protocol/errors.ts';
-import { checkName, checkRoomName } from '../protocol/names.ts';
+import { checkRoomName } from '../protocol/names.ts';
 import { asRestServer, type RestServer } from './api-docs.ts';
 import type { RestGuard } from './rest.ts';
 
@@ -73,13 +73,12 @@ export async function registerInviteRoutes(server: RestServer, parts: Parts): Pr
     const options = { schema: redemption, bodyLimit: REDEMPTION_LIMIT_BYTES };
     asRestServer(scope).post('', options, async (request) => {
       const { invite, name } = request.body;
-      if (name !== undefined) checkName(name, 'name', 'bad_request');
+      const peer = guestName(name);
       limits.checkSecret(invite);
       const invitation = await authenticator.byInvite(invite, request.ip).catch(asNotFound);
       await limits.countRedemption(invitation.owner.accountId, invite);
       onKnown(request);
       const { owner, room, publish, ttlSeconds } = invitation;
-      const peer = guestName(name);
       const grant = { peer, rooms: [room], publish, ttl_seconds: ttlSeconds };
       return { ...(await tokens.issue(owner, grant)), peer, room };
     });

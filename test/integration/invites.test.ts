@@ -87,6 +87,21 @@ describe('an invitation', () => {
     expect(await second.ask(elsewhere, 'error')).toMatchObject({ code: 'forbidden' });
   });
 
+  test.each([
+    ['x'.repeat(1000), 'x'.repeat(119)],
+    [
+      `${'a'.repeat(115)}\u{1F3F4}\u{E0067}\u{E0062}\u{E0065}\u{E006E}\u{E0067}\u{E007F}`,
+      'a'.repeat(115),
+    ],
+  ])('lets a guest with a long name in under its beginning', async (name, kept) => {
+    const { key } = await newAccount();
+    const { status, body } = await redeem(await invite(key), name);
+    expect(status).toBe(200);
+    expect(body['peer']!.slice(0, -9)).toBe(kept);
+    const client = await connectAs(body);
+    await client.next('joined');
+  });
+
   test('with publish false lets them listen', async () => {
     const { key } = await newAccount();
     const { body } = await redeem(await invite(key, { publish: false }));
