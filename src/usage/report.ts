@@ -10,13 +10,18 @@ const DAY_MS = 86_400_000;
  * come only the counts of a process that could not reach Redis, or that left them to its next start.
  */
 const SETTLED_AFTER_MS = 30_000;
-const MOMENT = '^\\d{4}-\\d{2}-\\d{2}(T\\d{2}:\\d{2}(:\\d{2}(\\.\\d+)?)?Z?)?$';
+const MOMENT = /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]00:00)?)?$/;
+const ZONE = /(Z|[+-]00:00)$/;
+const ACCEPTED =
+  'ISO 8601 in UTC, as 2026-11-01, 2026-11-01T08:30 or 2026-11-01T08:30:00.000+00:00';
+
+const Moment = Type.String({ description: `${ACCEPTED}, up to the year 9998` });
 
 /** Query of a report: times are ISO 8601, UTC; by default `from` is the first of this month and `to` is now. */
 export const UsageQuerySchema = Type.Object(
   {
-    from: Type.Optional(Type.String({ pattern: MOMENT })),
-    to: Type.Optional(Type.String({ pattern: MOMENT })),
+    from: Type.Optional(Moment),
+    to: Type.Optional(Moment),
     granularity: Type.Optional(Type.Enum(['minute', 'hour', 'day'])),
   },
   { additionalProperties: false },
@@ -124,13 +129,13 @@ const minuteFrom = (ms: number, minutes = 1): MinuteRange['from'] => {
 
 /** Dates and moments without a zone are UTC. */
 function readMoment(name: string, text: string): number {
-  const zoned = text.length === 10 || text.endsWith('Z') ? text : `${text}Z`;
-  const moment = Date.parse(zoned);
+  const isZoned = text.length === 10 || ZONE.test(text);
+  const moment = MOMENT.test(text) ? Date.parse(isZoned ? text : `${text}Z`) : Number.NaN;
   // There is no 31st of February, which would be read as the 3rd of March.
   const isRealDate =
     !Number.isNaN(moment) && new Date(moment).toISOString().startsWith(text.slice(0, 10));
   if (!isRealDate)
-    throw new PartylineError('bad_request', `"${name}" is not a valid date or time.`);
+    throw new PartylineError('bad_request', `"${name}" must be a date or time in ${ACCEPTED}.`);
   if (moment > LATEST_MS)
     throw new PartylineError('bad_request', `"${name}" is later than the year 9998.`);
   return moment;

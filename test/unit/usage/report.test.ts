@@ -33,6 +33,35 @@ test.each([
   expect(() => reportUsage(reader, 1, query, NOW_MS)).toThrow(/is later than the year 9998\.$/);
 });
 
+test.each([
+  '2026-11-01T00:00:00+00:00',
+  '2026-11-01T00:00:00.000000+00:00',
+  '2026-11-01T00:00-00:00',
+  '2026-11-01T00:00:00Z',
+  '2026-11-01T00:00',
+  '2026-11-01',
+])('reportUsage() takes the time %s', (from) => {
+  const { reader } = emptyReader();
+  expect(reportUsage(reader, 1, { from }, NOW_MS)).toMatchObject({
+    from: '2026-11-01T00:00:00.000Z',
+  });
+});
+
+test.each([
+  '',
+  'yesterday',
+  '2026-02-31',
+  '2026-11-01Z',
+  '2026-11-01T00:00:00+01:00',
+  '2026-11-01T00:00:00 00:00',
+  '2026-11-01 00:00',
+  '+002026-11-01',
+])('reportUsage() refuses the time "%s", and says what is accepted', (from) => {
+  const { reader } = emptyReader();
+  const report = () => reportUsage(reader, 1, { from }, NOW_MS);
+  expect(report).toThrow(/^"from" must be a date or time in ISO 8601 in UTC, as /);
+});
+
 test('reportUsage() for the last day of the year 9998 reads that day', async () => {
   const { reader, days } = emptyReader();
   const query = { from: '9998-12-31', to: '9999-01-01' };
