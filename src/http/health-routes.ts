@@ -5,6 +5,9 @@ import type { RestServer } from './api-docs.ts';
 /** Conditions under which a node admits clients: by name, whether each is met now. */
 export type Readiness = () => Promise<Record<string, boolean>>;
 
+/** Delay sent with a 503, s: the conditions are looked at anew for each request. */
+const RETRY_AFTER_S = 1;
+
 const HealthSchema = Type.Object({ status: Type.String(), version: Type.String() });
 const HungSchema = Type.Object({ ...HealthSchema.properties, hung: Type.Array(Type.String()) });
 const ReadinessSchema = Type.Object({
@@ -28,7 +31,10 @@ export function registerHealthRoutes(
   };
   server.get('/healthz', { schema: healthSchema }, async (_request, reply) => {
     const hung = readHung();
-    if (hung.length > 0) return reply.code(503).send({ status: 'hung', version: VERSION, hung });
+    if (hung.length > 0) {
+      reply.code(503).header('retry-after', RETRY_AFTER_S);
+      return reply.send({ status: 'hung', version: VERSION, hung });
+    }
     return reply.code(200).send({ status: 'ok', version: VERSION });
   });
   const schema = {
@@ -38,6 +44,7 @@ export function registerHealthRoutes(
   server.get('/readyz', { schema }, async (_request, reply) => {
     const checks = await readiness();
     const ready = Object.values(checks).every(Boolean);
-    return reply.code(ready ? 200 : 503).send({ ready, checks });
+    if (!ready) reply.code(503).header('retry-after', RETRY_AFTER_S);
+    return reply.send({ ready, checks });
   });
 }

@@ -2,6 +2,7 @@ import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'n
 import type { Socket } from 'node:net';
 import { networkOf } from '../network-of.ts';
 import type { Slices } from '../slices.ts';
+import { unroutedAnswer } from './problem.ts';
 
 /**
  * Number of requests of a connection without an answer beyond which it is closed. Browsers and proxies send a request after the
@@ -62,8 +63,10 @@ export function limitPipelining(
         // Those that wait end with their connection.
         if (socket.destroyed) return;
         response.once('close', () => startNext(line));
-        if (isWithoutHost(request)) response.writeHead(400, { connection: 'close' }).end();
-        else answer(request, response);
+        if (isWithoutHost(request)) {
+          response.setHeader('connection', 'close');
+          refuse(response, 400, 'The header "Host" is missing.');
+        } else answer(request, response);
       });
       if (!line.isBusy) startNext(line);
     };
@@ -79,8 +82,13 @@ export function limitPipelining(
   );
   server.on(
     'checkExpectation',
-    limit((_request, response) => response.writeHead(417).end()),
+    limit((_request, response) => refuse(response, 417, '"Expect" must be "100-continue".')),
   );
+}
+
+function refuse(response: ServerResponse, status: number, detail: string): void {
+  const { headers, body } = unroutedAnswer(status, detail);
+  response.writeHead(status, headers).end(body);
 }
 
 /** True for a request that must be answered with 400 (RFC 9112 §3.2). */

@@ -68,25 +68,33 @@ const MALFORMED = { status: 400, detail: 'The request is not valid HTTP/1.1.' };
 export function refuseUnparsed(fault: Error & { code?: string }, connection: Socket): void {
   if (connection.writable) {
     const { status, detail } = UNPARSED[fault.code ?? ''] ?? MALFORMED;
-    const title = STATUS_CODES[status] ?? '';
-    const problem: Problem = {
-      type: 'urn:partyline:error:bad_request',
-      title,
-      status,
-      detail,
-      code: 'bad_request',
-      request_id: randomUUID(),
-    };
-    const body = JSON.stringify(problem);
+    const { headers, body } = unroutedAnswer(status, detail);
     const head = [
-      `HTTP/1.1 ${status} ${title}`,
-      'Content-Type: application/problem+json',
-      `Content-Length: ${Buffer.byteLength(body)}`,
+      `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}`,
+      ...Object.entries(headers).map(([name, value]) => `${name}: ${value}`),
       'Connection: close',
     ];
     connection.write([...head, '', body].join('\r\n'));
   }
   connection.destroy(fault);
+}
+
+/** Returns the answer to a request that no route sees. */
+export function unroutedAnswer(status: number, detail: string) {
+  const problem: Problem = {
+    type: 'urn:partyline:error:bad_request',
+    title: STATUS_CODES[status] ?? '',
+    status,
+    detail,
+    code: 'bad_request',
+    request_id: randomUUID(),
+  };
+  const body = JSON.stringify(problem);
+  const headers = {
+    'Content-Type': 'application/problem+json',
+    'Content-Length': Buffer.byteLength(body),
+  };
+  return { headers, body };
 }
 
 /** Fastify's own refusals (a body that is not JSON, say) carry a status below 500. */

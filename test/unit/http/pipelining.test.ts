@@ -124,3 +124,16 @@ test.each([
   expect(state.refused).toBe(1);
   expect(state.answers.split('HTTP/1.1 ').length - 1).toBeLessThanOrEqual(16);
 });
+
+test.each([
+  ['with an Expect that is unknown', 'Host: a\r\nExpect: x\r\n', 417],
+  ['without a host', '', 400],
+])('a request %s is told so in a problem', async (_name, headers, status) => {
+  const { connection, state } = await openConnection();
+  connection.write(requests(1, headers));
+  await expect.poll(() => state.answers).toMatch(/\}$/);
+  const [head, body] = state.answers.split('\r\n\r\n');
+  expect(head).toContain('Content-Type: application/problem+json');
+  const problem = { status, code: 'bad_request', detail: expect.any(String) as string };
+  expect(JSON.parse(body!)).toMatchObject(problem);
+});
