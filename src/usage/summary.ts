@@ -13,6 +13,8 @@ export const SummarySchema = Type.Object({
   max_ccu: Type.Integer(),
 });
 
+const MINUTE_MS = 60_000;
+
 const twoDecimals = (minutes: number) => Math.round(minutes * 100) / 100;
 
 /** @param wallMs now, by the clock of Redis. @throws {PartylineError} `overloaded` */
@@ -26,9 +28,12 @@ export async function readSummary(
     usage.readMonthMs(account.id, wallMs),
     leases.count(account.id),
   ]);
+  const totalMinutes = twoDecimals(usedMs / MINUTE_MS);
+  // Rounded apart, both would round up: 0.01 used of 100, and 100 left.
+  const remaining = remainingMinutes(account.plan, totalMinutes * MINUTE_MS);
   return {
-    total_minutes: twoDecimals(usedMs / 60_000),
-    remaining_minutes: twoDecimals(remainingMinutes(account.plan, usedMs)),
+    total_minutes: totalMinutes,
+    remaining_minutes: twoDecimals(remaining),
     current_ccu: currentCcu,
     max_ccu: PLANS[account.plan].maxCcu,
   };
