@@ -11,9 +11,10 @@ const MAX_TOKEN_CHARACTERS = 12_000;
 export const TokenRequestSchema = Type.Object(
   {
     peer: Type.String({ minLength: 1, maxLength: 256 }),
+    /** None at all: the peer may be in the lobby, and hear itself in the echo room. */
     rooms: Type.Union([
       Type.Literal('*'),
-      Type.Array(Type.String({ minLength: 1, maxLength: 256 }), { minItems: 1, maxItems: 100 }),
+      Type.Array(Type.String({ minLength: 1, maxLength: 256 }), { maxItems: 100 }),
     ]),
     ttl_seconds: Type.Integer({ minimum: 1, maximum: MAX_TOKEN_TTL_SECONDS }),
     publish: Type.Boolean(),

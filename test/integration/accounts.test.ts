@@ -515,6 +515,17 @@ describe('tokens', () => {
     expect(await another.closed).toBe(4403);
   });
 
+  test('a token without rooms lets its peer into the lobby and the echo room alone', async () => {
+    const gateway = await openGateway();
+    const token = await tokenOf(gateway, { ...grant, rooms: [] });
+    const client = await connect(gateway, withToken(token, { room: '__lobby__' }));
+    expect(await client.next('welcome')).toMatchObject({ room: '__lobby__' });
+    expect(await client.ask({ type: 'join', room: 'a' }, 'error')).toMatchObject({
+      code: 'forbidden',
+    });
+    await client.ask({ type: 'join', room: '__echo__' }, 'joined');
+  });
+
   test('"publish": false: nothing of the peer is heard, and it is told so once', async () => {
     const gateway = await openGateway();
     const token = await tokenOf(gateway, { ...grant, rooms: '*', publish: false });
@@ -655,7 +666,6 @@ describe('tokens', () => {
     [{ ...grant, ttl_seconds: 0 }],
     [{ ...grant, peer: '__ada' }],
     [{ ...grant, rooms: ['__lobby__'] }],
-    [{ ...grant, rooms: [] }],
     [{ ...grant, rooms: ['a\nb'] }],
     [{ ...grant, rooms: 'all' }],
     [{ ...grant, rooms: Array.from({ length: 100 }, () => '🚕'.repeat(128)) }],
