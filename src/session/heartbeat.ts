@@ -10,24 +10,33 @@ type Pinged = {
 /** Maximum age of a ping among audio frames that replaces one of the heartbeat, ms. */
 const RECENT_MS = 1000;
 
-/** Checks that a client lives: any frame is a sign of life, and pings make it send some. */
+/** Stream of a client, with the number of bytes that have come. */
+type Counted = { readonly bytesRead: number };
+
+/** Checks that a client lives: any frame, or a part of one, is a sign of life, and pings make it send some. */
 export class Heartbeat {
   readonly #socket: Pinged;
+  readonly #stream: Counted;
   readonly #everyMs: number;
   readonly #pings: Pings;
   readonly #silentAfterMs: number;
-  /** Time of the last frame from the client, ms of the monotonic clock. Written for every frame. */
+  /** Time of the last message, ping or pong from the client, ms of the monotonic clock. Written for each of them. */
   heardAtMs = performance.now();
+  /** Bytes that had come at the last beat. */
+  #bytesBefore: number;
   #pingedAtMs: number;
 
   /** @param everyMs interval of pings */
   constructor(
     socket: Pinged,
+    stream: Counted,
     everyMs: number,
     pings: Pings,
     { silentAfterMs }: Pick<Timings['sessions'], 'silentAfterMs'>,
   ) {
     this.#socket = socket;
+    this.#stream = stream;
+    this.#bytesBefore = stream.bytesRead;
     this.#everyMs = everyMs;
     this.#pings = pings;
     this.#silentAfterMs = silentAfterMs;
@@ -49,7 +58,10 @@ export class Heartbeat {
    * @returns `silent` if nothing was heard for `silentAfterMs`
    */
   beat(nowMs: number, isRead: boolean): 'alive' | 'silent' {
-    if (!isRead) this.heardAtMs = performance.now();
+    // Frames of a message that has not ended are not told, and the pongs of some clients wait for its end.
+    const { bytesRead } = this.#stream;
+    if (!isRead || bytesRead !== this.#bytesBefore) this.heardAtMs = performance.now();
+    this.#bytesBefore = bytesRead;
     if (nowMs - this.heardAtMs >= this.#silentAfterMs) return 'silent';
     if (nowMs - this.#pingedAtMs >= this.#everyMs) {
       this.#pingedAtMs = nowMs;

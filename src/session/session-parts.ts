@@ -1,4 +1,4 @@
-import type { Duplex } from 'node:stream';
+import type { Socket } from 'node:net';
 import type { FastifyBaseLogger } from 'fastify';
 import type { Timings } from '../../config/timings.ts';
 import type { Credentials } from '../accounts/authenticator.ts';
@@ -16,7 +16,7 @@ export type AccountLimits = { max_ccu: number; current_ccu: number; remaining_mi
 
 export type SessionParts = PresenceParts & {
   /** Stream below the WebSocket. */
-  stream: Duplex;
+  stream: Socket;
   /** Stays the same when the client resumes it on another connection. */
   id: string;
   /** Differs for each connection. */

@@ -89,7 +89,7 @@ export class Session implements ClientConnection {
     this.#controlLimit = parts.requestLimits.openControlLimit(this.#gate.open(), this);
     const { statsEveryMs, heartbeatEveryMs } = parts.timings;
     const pingEveryMs = parts.wantsStats ? statsEveryMs : heartbeatEveryMs;
-    this.#heartbeat = new Heartbeat(socket, pingEveryMs, this.#pings, parts.timings);
+    this.#heartbeat = new Heartbeat(socket, parts.stream, pingEveryMs, this.#pings, parts.timings);
     for (const event of ['ping', 'pong']) socket.on(event, () => this.#controlLimit.receive());
     // Hundreds may close at once.
     socket.on('close', (code) => {

@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { connect as connectTls } from 'node:tls';
 import { describe, expect, test } from 'vitest';
 import { WebSocket } from 'ws';
@@ -248,6 +249,19 @@ describe('bad input', () => {
       peer: 'deaf',
       reason: 'heartbeat_timeout',
     });
+  });
+
+  test('a client that answers no ping while it sends a message in fragments is not closed', async () => {
+    const sessions = { silentAfterMs: 1500, heartbeatEveryMs: 400, beatEveryMs: 100 };
+    const { url, apiKey } = keep(await openTestGateway({}, { sessions }));
+    const query = { room: 'a', api_key: apiKey };
+    const client = await TestClient.connect(url, { ...query, peer: 'a' }, { autoPong: false });
+    await client.next('joined');
+    const talking = setInterval(() => client.sendFragment(Buffer.of(0)), 50);
+    const closeCode = await Promise.race([client.closed, sleep(1.5 * sessions.silentAfterMs)]);
+    expect(closeCode).toBeUndefined();
+    clearInterval(talking);
+    expect(await client.closed).toBe(4408);
   });
 });
 

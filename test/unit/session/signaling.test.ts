@@ -155,16 +155,18 @@ describe('Heartbeat', () => {
   const open = () => {
     const socket = Object.assign(new EventEmitter(), { ping: vi.fn<(payload: Buffer) => void>() });
     const pings = new Pings(DEFAULT_TIMINGS.sessions);
-    const heartbeat = new Heartbeat(socket, 5000, pings, DEFAULT_TIMINGS.sessions);
+    const stream = { bytesRead: 200 };
+    const heartbeat = new Heartbeat(socket, stream, 5000, pings, DEFAULT_TIMINGS.sessions);
     const lives = (
       seconds: number,
-      client: { sends?: boolean; answers?: boolean },
+      client: { sends?: boolean; answers?: boolean; sendsFragments?: boolean },
       isRead = true,
     ) => {
       const told: string[] = [];
       for (let i = 0; i < seconds; i += 1) {
         vi.advanceTimersByTime(1000);
         if (client.sends) heartbeat.heardAtMs = performance.now();
+        if (client.sendsFragments && i % 25 === 0) stream.bytesRead += 7;
         const count = socket.ping.mock.calls.length;
         told.push(heartbeat.beat(performance.now(), isRead));
         if (client.answers && socket.ping.mock.calls.length > count) {
@@ -193,6 +195,13 @@ describe('Heartbeat', () => {
   test('beat() of a client that sends, but does not answer: alive', () => {
     const { lives } = open();
     expect(new Set(lives(60, { sends: true }))).toEqual(new Set(['alive']));
+  });
+
+  test('beat() of a client that sends one message in many fragments: alive, as long as they come', () => {
+    const { lives } = open();
+    expect(new Set(lives(101, { sendsFragments: true }))).toEqual(new Set(['alive']));
+    expect(new Set(lives(29, {}))).toEqual(new Set(['alive']));
+    expect(lives(2, {}).at(-1)).toBe('silent');
   });
 
   test('beat() of a client of whom nothing is heard: silent after 30 s', () => {
