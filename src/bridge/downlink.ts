@@ -123,7 +123,7 @@ export class Downlink {
   /** Charges a packet, before it is decoded. @returns the packet without padding, if it may be heard */
   #charge(heard: Heard, packet: Buffer, nowMs: number): Buffer | undefined {
     const samples = opusPacketSamples(packet) ?? USUAL_SAMPLES;
-    const verdict = heard.budget.charge(samples, nowMs);
+    const verdict = heard.budget.charge(samples, packet.length, nowMs);
     if (verdict === 'pass') {
       const bounded = boundedOpusPacket(packet, samples);
       if (!bounded) counters.dropped.undecodable += 1;

@@ -3,6 +3,8 @@ import { TokenBucket } from '../token-bucket.ts';
 /** Seconds of audio that may come per second, and at once: after a stall of 8 s all of it does. */
 const RATE = { perSecond: 1.25, burst: 10 };
 const SAMPLES_PER_S = 48_000;
+/** Maximum number of bytes of a second of audio: 600 kbit/s; encoders produce at most 510. */
+const BYTES_PER_S = 75_000;
 /** Seconds of audio in the bucket from which a sender is within its budget again. */
 const RECOVERED_S = 2;
 /** Time over the budget after which a sender is ended, ms. */
@@ -13,7 +15,8 @@ type Verdict = 'pass' | 'drop' | 'end';
 
 /**
  * Budget of the packets of one peer, in seconds of audio, whose levels may have to be measured by decoding them. It bounds
- * their number, too, because a packet has 2.5 ms at least. Pure.
+ * their number, too, because a packet has 2.5 ms at least, and their bytes: a packet is charged as the audio that encoders
+ * produce in as many bytes at most, if it contains less. Pure.
  */
 export class RtpBudget {
   readonly #bucket: TokenBucket;
@@ -23,9 +26,9 @@ export class RtpBudget {
     this.#bucket = new TokenBucket(RATE, nowMs);
   }
 
-  /** Charges a packet; a dropped one costs nothing. @param samples its duration, samples at 48 kHz */
-  charge(samples: number, nowMs: number): Verdict {
-    const costS = samples / SAMPLES_PER_S;
+  /** Charges a packet; a dropped one costs nothing. @param samples its duration, samples at 48 kHz @param bytes its length */
+  charge(samples: number, bytes: number, nowMs: number): Verdict {
+    const costS = Math.max(samples / SAMPLES_PER_S, bytes / BYTES_PER_S);
     const balanceS = this.#bucket.balance(nowMs);
     if (balanceS >= RECOVERED_S) this.#overSinceMs = undefined;
     if (balanceS >= costS) {

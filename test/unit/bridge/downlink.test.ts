@@ -94,6 +94,25 @@ test('packets beyond the budget are not decoded either', async () => {
   expect(state.heard * 0.0025).toBeLessThan(10 + 9 * 1.25);
 });
 
+test('bytes beyond what encoders make of the sound are dropped, and end their peer after 5 s', async () => {
+  const { state, sendFor } = await openDownlink();
+  const longest = Buffer.alloc(1276, 1);
+  longest[0] = TOC[2.5];
+  sendFor(3000, 2.5, longest);
+  expect(state.heard).toBeLessThan(1200);
+  sendFor(6000, 2.5, longest);
+  expect(state.ends).toBe(1);
+  expect(state.heard * longest.length).toBeLessThan(75_000 * (10 + 9 * 1.25));
+});
+
+test('the highest bit rate of Opus is heard, in packets of any duration', async () => {
+  const { state, sendFor } = await openDownlink();
+  const kbps510 = Buffer.alloc(159, 1);
+  kbps510[0] = TOC[2.5];
+  sendFor(30_000, 2.5, kbps510);
+  expect(state).toMatchObject({ heard: 12_000, ends: 0 });
+});
+
 test('padding beyond what encoders make is removed', async () => {
   const { state, send } = await openDownlink();
   const padded = Buffer.concat([
