@@ -5,7 +5,7 @@ import { SAMPLES_PER_MS } from '../rtp/clock-rate.ts';
 const MAX_PACKET_SAMPLES = 5760;
 const MAX_FRAME_BYTES = 1275;
 /** Maximum bytes of 20 ms, or of a shorter packet: 600 kbit/s; encoders produce at most 510. */
-const MAX_BYTES_PER_20_MS = 1500;
+export const MAX_BYTES_PER_20_MS = 1500;
 const SAMPLES_PER_20_MS = 960;
 const FIRST_HYBRID_CONFIG = 12;
 const FIRST_CELT_CONFIG = 16;
@@ -125,6 +125,54 @@ function withoutPadding(packet: Buffer): Buffer {
     packet.subarray(next, packet.length - bytes),
   ]);
 }
+
+/** Second bytes of packets of code 3 that hold the same frames as those of codes 0, 1 and 2 (RFC 6716 §3.2.5). */
+const FRAME_COUNT_BYTES = [1, 2, 0x82];
+
+/** Returns the frames of a well-formed packet (RFC 6716 §3.2). */
+function framesOf(packet: Buffer): Buffer[] {
+  const bare = withoutPadding(packet);
+  const code = bare[0]! & 3;
+  const head = FRAME_COUNT_BYTES[code] ?? bare[1]!;
+  const frameCount = head & 0x3f;
+  let at = code === 3 ? 2 : 1;
+  const equalBytes = (bare.length - at) / frameCount;
+  const lengths = Array.from({ length: frameCount - 1 }, () => {
+    if ((head & 0x80) === 0) return equalBytes;
+    const { bytes, next } = readFrameLength(bare, at)!;
+    at = next;
+    return bytes;
+  });
+  const frames = lengths.map((bytes) => {
+    at += bytes;
+    return bare.subarray(at - bytes, at);
+  });
+  return [...frames, bare.subarray(at)];
+}
+
+/** True if two packets have the same configuration and number of channels, so that one packet may hold the frames of both. */
+export const isSameConfiguration = (one: Buffer, other: Buffer): boolean =>
+  one[0]! >> 2 === other[0]! >> 2;
+
+/**
+ * Returns one packet with the frames of several (RFC 6716 §3.2.5), which decodes to the same samples.
+ * @param packets at least one, well-formed, of the same configuration and number of channels, of 120 ms together at most
+ */
+export function joinOpusPackets(packets: readonly Buffer[]): Buffer {
+  const [first] = packets as [Buffer];
+  if (packets.length === 1) return first;
+  const frames = packets.flatMap(framesOf);
+  const isVariable = frames.some(({ length }) => length !== frames[0]!.length);
+  const lengths = isVariable
+    ? frames.slice(0, -1).flatMap(({ length }) => lengthBytes(length))
+    : [];
+  const head = frames.length | (isVariable ? 0x80 : 0);
+  return Buffer.concat([Buffer.of(first[0]! | 3, head, ...lengths), ...frames]);
+}
+
+/** Returns a frame length in one byte or two (RFC 6716 §3.2.1). */
+const lengthBytes = (length: number): number[] =>
+  length < 252 ? [length] : [252 + (length & 3), (length - 252) >> 2];
 
 /**
  * True for a packet too short to carry sound: discontinuous transmission (RFC 6716 §3.1), or the three bytes in which

@@ -3,6 +3,12 @@ import { TokenBucket } from '../token-bucket.ts';
 /** Seconds of audio that may come per second, and at once: after a stall of 8 s all of it does. */
 const RATE = { perSecond: 1.25, burst: 10 };
 const SAMPLES_PER_S = 48_000;
+/**
+ * Minimum duration that is charged for a packet, s. The shortest packets that browsers send, and that the answers of WHIP allow
+ * (`minptime`), have 10 ms; shorter ones would multiply the work for each listener by up to four. A WebSocket peer of another node is
+ * heard by up to three packets in 20 ms (`ShortPackets`).
+ */
+const MIN_PACKET_S = 0.008;
 /** Maximum number of bytes of a second of audio: 600 kbit/s; encoders produce at most 510. */
 const BYTES_PER_S = 75_000;
 /** Seconds of audio in the bucket from which a sender is within its budget again. */
@@ -15,8 +21,8 @@ type Verdict = 'pass' | 'drop' | 'end';
 
 /**
  * Budget of the packets of one peer, in seconds of audio, whose levels may have to be measured by decoding them. It bounds
- * their number, too, because a packet has 2.5 ms at least, and their bytes: a packet is charged as the audio that encoders
- * produce in as many bytes at most, if it contains less. Pure.
+ * their number, too, because each is charged as 8 ms at least, and their bytes: a packet is charged as the audio that
+ * encoders produce in as many bytes at most, if it contains less. Pure.
  */
 export class RtpBudget {
   readonly #bucket: TokenBucket;
@@ -28,7 +34,7 @@ export class RtpBudget {
 
   /** Charges a packet; a dropped one costs nothing. @param samples its duration, samples at 48 kHz @param bytes its length */
   charge(samples: number, bytes: number, nowMs: number): Verdict {
-    const costS = Math.max(samples / SAMPLES_PER_S, bytes / BYTES_PER_S);
+    const costS = Math.max(MIN_PACKET_S, samples / SAMPLES_PER_S, bytes / BYTES_PER_S);
     const balanceS = this.#bucket.balance(nowMs);
     if (balanceS >= RECOVERED_S) this.#overSinceMs = undefined;
     if (balanceS >= costS) {

@@ -12,19 +12,10 @@ import { writeRtpPacket } from '../rtp/packet.ts';
 import { Packetizer } from '../rtp/packetizer.ts';
 import { FlowWatch } from './flow-watch.ts';
 import { discard, LateStream, type RoutedPacket } from './late-stream.ts';
+import { MIN_SENT_SAMPLES, type OpusPacket, ShortPackets } from './short-packets.ts';
 
 /** Audio level, -dBov, from which a packet is too quiet to be missed. */
 const UNMISSED_LEVEL = 55;
-type OpusPacket = {
-  payload: Buffer;
-  durationSamples: number;
-  durationMs: number;
-  audioLevel: number;
-  isQuiet: boolean;
-  gapMs: number;
-  /** True if the sender is muted. */
-  isMuted: boolean;
-};
 
 /** State of the producer, which exists only once there is audio for a listener behind the router: until then it costs nothing. */
 type State =
@@ -70,6 +61,8 @@ export class Uplink {
   readonly #events: UplinkEvents;
   readonly #pacer = new Pacer<OpusPacket>();
   readonly #packetizer = new Packetizer();
+  /** Absent before the first short packet. */
+  #short: ShortPackets | undefined;
   /** Duration of the packets that were not sent to the router since the last one sent, samples at 48 kHz. */
   #unroutedSamples = 0;
   /** True if the last packet was not sent to the producer, open or opening. */
@@ -140,7 +133,8 @@ export class Uplink {
     // This closes a client that exceeds the limit.
     if (this.#state.name === 'closed') return;
     this.#sendDue(nowMs, nowMs);
-    if (this.#pacer.bufferedMs > 0) this.#clock.add(this.#onTick);
+    const isShort = durationSamples < MIN_SENT_SAMPLES;
+    if (this.#pacer.bufferedMs > 0 || isShort) this.#clock.add(this.#onTick);
     if (isMuted) return;
     const { packets } = this.last;
     packets.push(payload);
@@ -182,21 +176,27 @@ export class Uplink {
 
   readonly #onTick = (nowMs: number): void => {
     this.#sendDue(nowMs, performance.now());
+    const isJoining = this.#short?.tick(performance.now()) === true;
     this.#watchFlow(nowMs);
-    if (this.#pacer.bufferedMs <= 0) this.#clock.remove(this.#onTick);
+    if (this.#pacer.bufferedMs <= 0 && !isJoining) this.#clock.remove(this.#onTick);
   };
 
   /** @param sentAtMs sending time of the due packets; after a stall, ticks are behind it */
   #sendDue(nowMs: number, sentAtMs: number): void {
     for (let due = this.#pacer.take(nowMs); due; due = this.#pacer.take(nowMs)) {
-      this.#sendPacket(due, sentAtMs);
+      if (due.durationSamples < MIN_SENT_SAMPLES) {
+        (this.#short ??= new ShortPackets(this.#sendPacket)).push(due, sentAtMs);
+      } else {
+        this.#short?.end(sentAtMs);
+        this.#sendPacket(due, sentAtMs);
+      }
     }
     const { droppedPackets } = this.#pacer;
     counters.dropped.too_fast += droppedPackets - this.#countedDrops;
     this.#countedDrops = droppedPackets;
   }
 
-  #sendPacket(packet: OpusPacket, nowMs: number): void {
+  readonly #sendPacket = (packet: OpusPacket, nowMs: number): void => {
     const { payload, durationSamples, audioLevel, gapMs, isMuted } = packet;
     const gapSamples = Math.round(gapMs * SAMPLES_PER_MS);
     if (!isMuted && this.#route.isOpen) {
@@ -211,7 +211,7 @@ export class Uplink {
     }
     const heard = this.#packetizer.packetize(payload, durationSamples, audioLevel, gapSamples);
     this.#mixer.receive(this.#peer, heard, nowMs, isMuted);
-  }
+  };
 
   #sendRouted(packet: RoutedPacket): void {
     switch (this.#state.name) {

@@ -4,11 +4,12 @@ import {
   boundedOpusPacket,
   carriesCopy,
   isOpusSilence,
+  joinOpusPackets,
   opusPacketSamples,
 } from '../../../src/audio/opus-packet.ts';
-import { soundOf } from '../../support/corpus.ts';
+import { joinOpusFrames, soundOf } from '../../support/corpus.ts';
 import { seededRandom } from '../../support/random.ts';
-import { encodeOpus } from '../../support/sound.ts';
+import { decodeOpus, encodeOpus } from '../../support/sound.ts';
 
 const toc = (config: number, code: number) => (config << 3) | code;
 const bytes = (...values: number[]) => Uint8Array.from(values);
@@ -49,6 +50,43 @@ describe('boundedOpusPacket()', () => {
   test('of 8 frames of 1275 bytes in 20 ms: refused', () => {
     const packet = Buffer.from(withBody([toc(16, 3), 8], 8 * 1275));
     expect(boundedOpusPacket(packet, opusPacketSamples(packet)!)).toBeUndefined();
+  });
+});
+
+describe('joinOpusPackets()', () => {
+  const sound = () => soundOf('speech', 48_000, 1000, seededRandom(3));
+  const inGroups = <Item>(items: Item[], size: number) =>
+    Array.from({ length: Math.floor(items.length / size) }, (_, i) =>
+      items.slice(i * size, (i + 1) * size),
+    );
+
+  test.each([
+    ['of one frame', 2.5, {}, 1],
+    ['of one frame, at a constant bit rate', 2.5, { vbr: false }, 1],
+    ['of two frames', 2.5, {}, 2],
+    ['of two frames of one length', 2.5, { vbr: false }, 2],
+    ['of three frames', 2.5, {}, 3],
+    ['of 5 ms and two channels', 5, { channels: 2 as const }, 1],
+    ['of more than 252 bytes', 5, { bitrate: 510_000, channels: 2 as const }, 1],
+  ])('packets %s decode to the same samples when joined', async (_, frameMs, options, frames) => {
+    const single = await encodeOpus(sound(), frameMs, options);
+    const groups = inGroups(inGroups(single, frames).map(joinOpusFrames), 3);
+    const joined = groups.map(joinOpusPackets);
+    for (const packet of joined) expect(opusPacketSamples(packet)).toBe(3 * frames * frameMs * 48);
+    expect(await decodeOpus(joined)).toEqual(await decodeOpus(groups.flat()));
+  });
+
+  test('frames of packets of every code are joined', () => {
+    const two = (code: number, ...body: number[]) => Buffer.of(toc(28, code), ...body);
+    const joined = [two(0, 1), two(1, 2, 3), two(2, 2, 4, 4, 5), two(3, 0x82, 1, 6, 7, 7)];
+    const head = [toc(28, 3), 0x87, 1, 1, 1, 2, 1, 1];
+    expect(joinOpusPackets(joined)).toEqual(Buffer.of(...head, 1, 2, 3, 4, 4, 5, 6, 7, 7));
+  });
+
+  test('padding is removed, and a single packet stays as it is', () => {
+    const packet = padded([toc(28, 3), 1], 30, 300);
+    expect(joinOpusPackets([packet])).toBe(packet);
+    expect(joinOpusPackets([packet, packet])).toEqual(Buffer.from(withBody([toc(28, 3), 2], 60)));
   });
 });
 

@@ -7,7 +7,7 @@ import type { RoomRouter } from '../../../src/media/room-router.ts';
 import { writeRtpPacket } from '../../../src/rtp/packet.ts';
 
 /** Opus of one CELT frame by its duration, ms: the TOC byte, and some bytes (RFC 6716 §3.1). */
-const TOC = { 2.5: 0xe0, 20: 0xf8 };
+const TOC = { 2.5: 0xe0, 10: 0xf0, 20: 0xf8 };
 /** Three frames of 20 ms, and six, in one packet: the count follows. */
 const LONG_TOC = 0xfb;
 const opus = (ms: keyof typeof TOC) => Buffer.from([TOC[ms], 1, 2, 3, 4]);
@@ -58,10 +58,26 @@ async function openDownlink() {
   return { state, downlink, send, sendFor };
 }
 
-test('packets in real time are all heard, however short', async () => {
+test('packets of 10 ms in real time are all heard', async () => {
   const { state, sendFor } = await openDownlink();
-  sendFor(60_000, 2.5, opus(2.5));
-  expect(state).toMatchObject({ heard: 24_000, ends: 0 });
+  sendFor(60_000, 10, opus(10));
+  expect(state).toMatchObject({ heard: 6000, ends: 0 });
+});
+
+test('packets of 2.5 ms in real time are more than may come, and end their peer', async () => {
+  const { state, sendFor } = await openDownlink();
+  sendFor(12_000, 2.5, opus(2.5));
+  expect(state.ends).toBe(1);
+  expect(state.heard).toBeLessThan((10 + 12 * 1.25) / 0.008);
+});
+
+test('three packets in 20 ms are heard, as they come of a WebSocket peer of another node', async () => {
+  const { state, send } = await openDownlink();
+  for (let tick = 0; tick < 3000; tick += 1) {
+    for (let packet = 0; packet < 3; packet += 1) send(opus(2.5));
+    vi.advanceTimersByTime(20);
+  }
+  expect(state).toMatchObject({ heard: 9000, ends: 0 });
 });
 
 test('what comes at once after an outage is heard, and so is what comes after it', async () => {
@@ -97,20 +113,20 @@ test('packets beyond the budget are not decoded either', async () => {
 test('bytes beyond what encoders make of the sound are dropped, and end their peer after 5 s', async () => {
   const { state, sendFor } = await openDownlink();
   const longest = Buffer.alloc(1276, 1);
-  longest[0] = TOC[2.5];
-  sendFor(3000, 2.5, longest);
-  expect(state.heard).toBeLessThan(1200);
-  sendFor(6000, 2.5, longest);
+  longest[0] = TOC[10];
+  sendFor(25_000, 10, longest);
+  expect(state.heard).toBeLessThan(2500);
+  sendFor(5000, 10, longest);
   expect(state.ends).toBe(1);
-  expect(state.heard * longest.length).toBeLessThan(75_000 * (10 + 9 * 1.25));
+  expect(state.heard * longest.length).toBeLessThan(75_000 * (10 + 30 * 1.25));
 });
 
-test('the highest bit rate of Opus is heard, in packets of any duration', async () => {
+test('the highest bit rate of Opus is heard', async () => {
   const { state, sendFor } = await openDownlink();
-  const kbps510 = Buffer.alloc(159, 1);
-  kbps510[0] = TOC[2.5];
-  sendFor(30_000, 2.5, kbps510);
-  expect(state).toMatchObject({ heard: 12_000, ends: 0 });
+  const kbps510 = Buffer.alloc(638, 1);
+  kbps510[0] = TOC[10];
+  sendFor(30_000, 10, kbps510);
+  expect(state).toMatchObject({ heard: 3000, ends: 0 });
 });
 
 test('padding beyond what encoders make is removed', async () => {
