@@ -1,6 +1,7 @@
 import { JitterBuffer, type JitterBufferLimits } from '../../rtp/jitter-buffer.ts';
 import type { Codecs } from '../codecs.ts';
 import { addTo, type HeardBefore, Mix } from './mix.ts';
+import type { OddRates } from './mix-rates.ts';
 import type { TickReport } from './mix-engine.ts';
 import type { Join, MixOutput, MixPacket, MixPlan, SpeakerId } from './mix-plan.ts';
 import { MixedSpeaker } from './mixed-speaker.ts';
@@ -21,6 +22,7 @@ export class LocalMixEngine {
   readonly #onFault: (fault: unknown) => void;
   readonly #speakers = new Map<SpeakerId, MixedSpeaker>();
   readonly #mixes = new Map<string, Mix>();
+  readonly #oddRates: OddRates = { open: 0 };
   readonly #sum = new Float32Array(FRAME_SAMPLES);
   #ticks = 0;
   /** Speakers whose sound ends in the next tick. */
@@ -63,7 +65,8 @@ export class LocalMixEngine {
       mix.close();
     }
     for (const [i, planned] of plan.mixes.entries()) {
-      const mix = this.#mixes.get(planned.name) ?? new Mix(this.#codecs, this.#onFault);
+      const mix =
+        this.#mixes.get(planned.name) ?? new Mix(this.#codecs, this.#onFault, this.#oddRates);
       this.#mixes.set(planned.name, mix);
       mix.plan(planned, heardBefore[i]);
     }

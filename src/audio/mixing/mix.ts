@@ -1,7 +1,8 @@
 import type { Codecs } from '../codecs.ts';
-import { FRAME_SAMPLES, parseAudioFormat, SAMPLE_RATE_HZ, type SampleFormat } from '../format.ts';
+import { FRAME_SAMPLES, parseAudioFormat, type SampleFormat } from '../format.ts';
 import { Limiter } from './limiter.ts';
 import type { MixOutput, PlannedMix, SpeakerId } from './mix-plan.ts';
+import { MixRates, type OddRates } from './mix-rates.ts';
 import { OpusOutput } from './opus-output.ts';
 import { openSampleWriter, upmix } from '../samples.ts';
 
@@ -32,6 +33,7 @@ export class Mix {
   readonly #codecs: Codecs;
   readonly #onFault: (fault: unknown) => void;
   readonly #limiter = new Limiter();
+  readonly #rates: MixRates;
   readonly #outputs = new Map<string, Output | OpusOutput>();
   /** Opus output, which is also one of the outputs, and the audio that its listeners have heard before its first frame. */
   #opus: OpusOutput | undefined;
@@ -46,8 +48,10 @@ export class Mix {
   /** Outputs that have not produced a frame yet. */
   readonly #new = new Set<Output | OpusOutput>();
 
-  constructor(codecs: Codecs, onFault: (fault: unknown) => void) {
+  /** @param oddRates of the room */
+  constructor(codecs: Codecs, onFault: (fault: unknown) => void, oddRates: OddRates) {
     this.#codecs = codecs;
+    this.#rates = new MixRates(codecs.openResampler, oddRates);
     this.#onFault = onFault;
   }
 
@@ -118,9 +122,13 @@ export class Mix {
     this.#limiter.process(frame);
     const before = this.#last;
     this.#last = frame;
+    // Before any output is written: outputs of one rate share the state of a resampler.
+    for (const output of before ? this.#new : []) {
+      this.#attempt(output, () => this.#prime(output, before!, lateBehind));
+    }
+    this.#new.clear();
     for (const output of this.#outputs.values()) {
-      const isNew = this.#new.delete(output);
-      const bytes = this.#write(output, frame, isNew ? before : undefined, lateBehind);
+      const bytes = this.#attempt(output, () => output.write(frame));
       if (bytes) to.mixed(name, output.name, bytes);
     }
   }
@@ -141,19 +149,10 @@ export class Mix {
     return frame;
   }
 
-  /**
-   * Returns a frame in the format of an output. An output whose codec fails is closed: the next plan opens another.
-   * @param before the previous frame, for an output that has not written it
-   */
-  #write(
-    output: Output | OpusOutput,
-    frame: Float32Array,
-    before: Float32Array | undefined,
-    lateBehind: (speaker: SpeakerId) => number,
-  ): Buffer | undefined {
+  /** Returns what the codec of an output returns. An output whose codec fails is closed: the next plan opens another. */
+  #attempt<T>(output: Output | OpusOutput, work: () => T): T | undefined {
     try {
-      if (before) this.#prime(output, before, lateBehind);
-      return output.write(frame);
+      return work();
     } catch (fault) {
       this.#onFault(fault);
       this.#drop(output.name);
@@ -185,16 +184,14 @@ export class Mix {
   }
 
   #openSamples(name: string, { codec, rateHz, channels }: SampleFormat): Output {
-    const resampler =
-      rateHz === SAMPLE_RATE_HZ ? undefined : this.#codecs.openResampler(SAMPLE_RATE_HZ, rateHz);
+    const rate = this.#rates.open(rateHz);
     const writeSamples = openSampleWriter(codec);
-    const write = (frame: Float32Array) =>
-      writeSamples(upmix(resampler ? resampler.process(frame) : frame, channels));
+    const write = (frame: Float32Array) => writeSamples(upmix(rate.process(frame), channels));
     return {
       name,
       write,
       prime: (frame) => void write(frame),
-      close: () => resampler?.close(),
+      close: () => rate.close(),
     };
   }
 

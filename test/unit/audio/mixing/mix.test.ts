@@ -2,6 +2,8 @@ import { expect, test } from 'vitest';
 import { loadCodecs } from '../../../../src/audio/codecs.ts';
 import { FRAME_SAMPLES } from '../../../../src/audio/format.ts';
 import { Mix } from '../../../../src/audio/mixing/mix.ts';
+import { readSamples } from '../../../../src/audio/samples.ts';
+import { tone } from '../../../support/sound.ts';
 
 test('a format that is heard no more before its first frame is let go of', async () => {
   const codecs = await loadCodecs({ bitrateBps: 32_000, complexity: 5 });
@@ -21,9 +23,10 @@ test('a format that is heard no more before its first frame is let go of', async
       },
     };
   };
-  const mix = new Mix({ ...codecs, openResampler }, (fault) => {
+  const onFault = (fault: unknown) => {
     throw fault;
-  });
+  };
+  const mix = new Mix({ ...codecs, openResampler }, onFault, { open: 0 });
   const planned = { name: 'all', without: [], gains: [], gainsBefore: [] };
   const frame = new Float32Array(FRAME_SAMPLES).fill(0.1);
   const formats: string[] = [];
@@ -55,7 +58,7 @@ test('an encoder that does not open: told, and another is opened by the next pla
   };
   const faults: unknown[] = [];
   const opus = { ...codecs.opus, createEncoder };
-  const mix = new Mix({ ...codecs, opus }, (fault) => faults.push(fault));
+  const mix = new Mix({ ...codecs, opus }, (fault) => faults.push(fault), { open: 0 });
   const planned = { name: 'all', without: [], gains: [], gainsBefore: [], formats: ['opus'] };
   const frame = new Float32Array(FRAME_SAMPLES).fill(0.1);
   const heard: Buffer[] = [];
@@ -77,4 +80,62 @@ test('an encoder that does not open: told, and another is opened by the next pla
   await deliver();
   expect([faults.length, heard.length]).toEqual([1, 1]);
   mix.close();
+});
+
+test('of 200 rates: 12 resamplers at most, and each is heard at its rate, in every format of it alike', async () => {
+  const codecs = await loadCodecs({ bitrateBps: 32_000, complexity: 5 });
+  let open = 0;
+  let mostOpen = 0;
+  const openResampler: typeof codecs.openResampler = (fromHz, toHz) => {
+    const resampler = codecs.openResampler(fromHz, toHz);
+    open += 1;
+    mostOpen = Math.max(mostOpen, open);
+    return {
+      process: (samples) => resampler.process(samples),
+      close: () => {
+        open -= 1;
+        resampler.close();
+      },
+    };
+  };
+  const onFault = (fault: unknown) => {
+    throw fault;
+  };
+  const oddRates = { open: 0 };
+  const mix = new Mix({ ...codecs, openResampler }, onFault, oddRates);
+  const ratesHz = Array.from({ length: 200 }, (_, i) => 8000 + 201 * i);
+  const formatOf = (rateHz: number, codec = 'pcm_f32le') => `${codec};rate=${rateHz};channels=1`;
+  const bytes = new Map<string, Buffer[]>();
+  const seconds = 2;
+  const planned = { name: 'all', without: [], gains: [], gainsBefore: [] };
+  const frames = Array.from({ length: seconds * 50 }, (_, i) =>
+    tone(440, 0.25, 20 * (i + 1)).subarray(i * FRAME_SAMPLES),
+  );
+  const silence = new Float32Array(FRAME_SAMPLES);
+  mix.plan({ ...planned, formats: ratesHz.map((rateHz) => formatOf(rateHz)) });
+  mix.start(silence, () => silence);
+  for (const [i, frame] of frames.entries()) {
+    if (i === 50) {
+      // Others come in the middle, whose resamplers are shared.
+      const late = ratesHz.flatMap((rateHz) => [formatOf(rateHz), formatOf(rateHz, 'pcm_s32le')]);
+      mix.plan({ ...planned, formats: late });
+    }
+    mix.deliver(frame, [1], () => frame, {
+      mixed: (_name, format, heard) => bytes.set(format, [...(bytes.get(format) ?? []), heard]),
+      passed: () => {},
+      concealed: () => {},
+      paused: () => {},
+    });
+  }
+  expect(mostOpen).toBeLessThanOrEqual(8 + 4);
+  for (const rateHz of ratesHz) {
+    const heard = readSamples(Buffer.concat(bytes.get(formatOf(rateHz))!), 'pcm_f32le');
+    expect(Math.abs(heard.length - seconds * rateHz)).toBeLessThan(0.005 * rateHz);
+    const lateFrames = bytes.get(formatOf(rateHz, 'pcm_s32le'))!;
+    const late = readSamples(Buffer.concat(lateFrames), 'pcm_s32le');
+    const same = heard.subarray(-late.length);
+    expect(Math.max(...late.map((sample, i) => Math.abs(sample - same[i]!)))).toBeLessThan(1e-6);
+  }
+  mix.close();
+  expect([open, oddRates.open]).toEqual([0, 0]);
 });
