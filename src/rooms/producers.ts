@@ -87,8 +87,9 @@ export class Producers {
     return budget;
   }
 
-  /** Offers a producer to the browsers. */
+  /** Offers a producer to the browsers, once. */
   add(producer: RoomProducer): void {
+    if (this.#producers.has(producer.id)) return;
     this.#producers.set(producer.id, producer);
     for (const peer of this.#browsers) {
       if (peer.name !== producer.peer) peer.producerAdded(producer);

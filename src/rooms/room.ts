@@ -229,14 +229,16 @@ export class Room {
    */
   leave(peer: Peer, reason: LeaveReason): void {
     const { name } = peer;
+    const isCurrent = this.#members.isCurrent(peer);
     this.producers.removePeer(peer);
     this.#updateRoute();
-    if (this.#members.isCurrent(peer)) {
+    if (isCurrent) {
       if (!this.#downlink.hears(name)) this.mixer.removeSpeaker(name);
       this.#link.removePeer(name, reason);
     }
     this.#members.leave(peer, reason);
-    this.producers.hearRemote(name);
+    // One that was not in the room, because its join failed, has kept no other from being heard.
+    if (isCurrent) this.producers.hearRemote(name);
   }
 
   /** Resolves when the audio of all other nodes is heard on this one. */

@@ -15,7 +15,7 @@ const peerOf = (name: string, heard: string[] = []) =>
   }) as unknown as Peer;
 
 /** Producers over a real way down, whose router and mixer note what is open; a consumer is there when the test says so. */
-function openProducers() {
+function openProducers(isHere = true) {
   const speakers = new Set<string>();
   const consumers = new Set<string>();
   const consuming: { consumed: () => void; refuse: (fault: Error) => void }[] = [];
@@ -42,7 +42,7 @@ function openProducers() {
   );
   const producers = new Producers({
     downlink,
-    isHere: () => true,
+    isHere: () => isHere,
     speakerOf: () => 1,
     onRemoteAdded: () => {},
     onRemoved: () => {},
@@ -93,6 +93,22 @@ test('browsers are told of the producers of others that are added and removed', 
   expect(heard).toEqual(['r']);
   producers.removeRemote('r');
   expect(heard).toEqual([]);
+});
+
+test('a producer of another node is offered once, although it is connected again', async () => {
+  const { producers, consuming, consumers } = openProducers(false);
+  const heard: string[] = [];
+  producers.addBrowser(peerOf('bob', heard));
+  const added = producers.addRemote('alice', 'p');
+  await expect.poll(() => consuming.length, { interval: 1 }).toBe(1);
+  consuming[0]!.consumed();
+  await added;
+  producers.hearRemote('alice');
+  await expect.poll(() => consuming.length, { interval: 1 }).toBe(2);
+  consuming[1]!.consumed();
+  await expect.poll(() => consumers.size, { interval: 1 }).toBe(1);
+  await new Promise(setImmediate);
+  expect(heard).toEqual(['p']);
 });
 
 test('a producer that ends while it is made heard is not heard: it stopped, its peer left', async () => {
