@@ -159,7 +159,8 @@ export class WhipService {
     const { id } = credentials.account;
     const opened = await this.#inTurn(`${id}:${peer}`, async () => {
       const session = this.#sessionOf(id, peer, request.room);
-      return session ? this.#addHalf(session, request, offer) : openNew();
+      const created = session && (await this.#addHalf(session, request, offer));
+      return created ?? openNew();
     });
     // Changes made during the admission have not reached the session.
     if (accountWatch.changes() !== changesBefore) accountWatch.check(id);
@@ -334,17 +335,26 @@ export class WhipService {
     return created;
   }
 
-  async #addHalf(session: WhipSession, request: WhipRequest, offer: Offer): Promise<Created> {
+  /** @returns undefined if the session has ended meanwhile, and the peer has no other */
+  async #addHalf(
+    session: WhipSession,
+    request: WhipRequest,
+    offer: Offer,
+  ): Promise<Created | undefined> {
     checkFrom(request, (other) => session.mediaRoom.hasPeer(other));
-    const media = await this.#openMedia(session.mediaRoom, request.kind, offer);
+    let media: Media | undefined;
     try {
+      media = await this.#openMedia(session.mediaRoom, request.kind, offer);
       this.#parts.drain.check();
-      if (session.isClosed) throw replaced();
     } catch (fault) {
-      media.close();
-      throw fault;
+      media?.close();
+      // The media of a room closes with its last peer.
+      if (!session.isClosed) throw fault;
     }
-    return this.#takeIn(session, media, request, offer);
+    if (media && !session.isClosed) return this.#takeIn(session, media, request, offer);
+    media?.close();
+    if (this.#parts.sessions.get(session.account.id, session.name)) throw replaced();
+    return undefined;
   }
 
   #openMedia(room: Room, kind: WhipKind, offer: Offer): Promise<Media> {

@@ -6,6 +6,9 @@ import {
   WhipService,
   type WhipServiceParts,
 } from '../../../src/whip/whip-service.ts';
+import { WhipSession, type WhipSessionParts } from '../../../src/whip/whip-session.ts';
+import type { RoomLease } from '../../../src/rooms/registry.ts';
+import { readOffer } from '../../../src/whip/offer.ts';
 import { recordedOffer } from '../../support/offers.ts';
 
 const credentials = { account: { id: 7 } } as Credentials;
@@ -49,4 +52,80 @@ test('one that cannot be read is refused then', async () => {
   const offer = check('hello');
   waiting[0]!.begin();
   await expect(offer).rejects.toThrow(PartylineError);
+});
+
+/** Service with a session of the peer, to which a half is added that opens when the test says so. */
+function addHalf() {
+  let opened = (_media: { close: () => void } | Error) => {};
+  const openInput = () =>
+    new Promise((resolve, reject) => {
+      opened = (media) => (media instanceof Error ? reject(media) : resolve(media));
+    });
+  const room = { media: { openInput }, leave: () => {} };
+  const session = new WhipSession(
+    { room, release: () => {} } as unknown as RoomLease,
+    {
+      credentials,
+      peer: 'obs',
+      room: 'a',
+      onClosed: () => (state.session = undefined),
+      log: { info: () => {} },
+    } as unknown as WhipSessionParts,
+  );
+  const state: { session: object | undefined; closed: number } = { session, closed: 0 };
+  const parts = {
+    sessions: { get: () => state.session },
+    drain: { check: () => {} },
+    timings: {},
+    accountWatch: { changes: () => 0 },
+    // The first step of a new session.
+    quota: { check: async () => Promise.reject(new Error('a new session')) },
+  };
+  const service = new WhipService(parts as unknown as WhipServiceParts);
+  const sdp = recordedOffer('obs-whip');
+  const request: WhipRequest = {
+    kind: 'whip',
+    credentials,
+    room: 'a',
+    peer: 'obs',
+    from: undefined,
+    sdp,
+  };
+  const done = service.open(request, readOffer(sdp, 'whip'), 0);
+  const media = { close: () => void (state.closed += 1) };
+  return { session, state, done, media, open: (result: typeof media | Error) => opened(result) };
+}
+
+test('a session that ends while a half is added to it is followed by a new one', async () => {
+  const { session, state, done, media, open } = addHalf();
+  await new Promise(setImmediate);
+  session.fail(new PartylineError('not_found', 'ended by its client'));
+  open(media);
+  await expect(done).rejects.toThrow('a new session');
+  expect(state.closed).toBe(1);
+});
+
+test('so is one whose room has closed its media', async () => {
+  const { session, done, open } = addHalf();
+  await new Promise(setImmediate);
+  session.fail(new PartylineError('not_found', 'ended by its client'));
+  open(new Error('router closed'));
+  await expect(done).rejects.toThrow('a new session');
+});
+
+test('a session that another has replaced while a half is added to it is not', async () => {
+  const { session, state, done, media, open } = addHalf();
+  await new Promise(setImmediate);
+  session.replace();
+  state.session = {};
+  open(media);
+  await expect(done).rejects.toMatchObject({ code: 'replaced' });
+  expect(state.closed).toBe(1);
+});
+
+test('a half whose media does not open is refused', async () => {
+  const { done, open } = addHalf();
+  await new Promise(setImmediate);
+  open(new Error('no port'));
+  await expect(done).rejects.toThrow('no port');
 });
