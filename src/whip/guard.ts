@@ -23,6 +23,14 @@ export type WhipGuardParts = {
 /** The sender of a request, and the number of account changes received before it was looked up. */
 export type Known = { credentials: Credentials; changesBefore: number };
 
+/** Budget of a request: its checks come before the sender is looked up, and throw if it is known to be over the budget. */
+type Budget = {
+  checkKey: (apiKey: string) => void;
+  checkAccount: (accountId: number) => void;
+  /** @param key key that the client sent, if it sent one */
+  charge: (credentials: Credentials, key: string | undefined) => Promise<void> | void;
+};
+
 /** Authenticates requests of WHIP and WHEP by a token or an API key, before the body is read. */
 export class WhipGuard {
   readonly #parts: WhipGuardParts;
@@ -37,9 +45,13 @@ export class WhipGuard {
    * @throws {PartylineError} `unauthorized`, `forbidden`, `rate_limited`, `overloaded`
    */
   readonly opening = async (request: FastifyRequest): Promise<void> => {
-    const credentials = await this.#identify(request, false, (found, key) =>
-      this.#parts.connections.spend(found, key, performance.now()),
-    );
+    const { connections } = this.#parts;
+    const nowMs = performance.now();
+    const credentials = await this.#identify(request, false, {
+      checkKey: (key) => connections.checkKey(key, nowMs),
+      checkAccount: (accountId) => connections.checkAccount(accountId, nowMs),
+      charge: (found, key) => connections.spend(found, key, performance.now()),
+    });
     requireActive(credentials);
   };
 
@@ -51,7 +63,12 @@ export class WhipGuard {
     const { limits } = this.#parts;
     const secret = bearerOf(request.headers.authorization) ?? '';
     limits.checkSecret(secret);
-    await this.#identify(request, true, ({ account }) => limits.countRequest(account.id, secret));
+    // An account that connects too often can still end and restart its sessions.
+    await this.#identify(request, true, {
+      checkKey: () => {},
+      checkAccount: () => {},
+      charge: ({ account }) => limits.countRequest(account.id, secret),
+    });
   };
 
   /** Returns the sender of a request that has passed a hook. */
@@ -64,24 +81,18 @@ export class WhipGuard {
   async #identify(
     request: FastifyRequest,
     mayBeExpired: boolean,
-    charge: (credentials: Credentials, key: string | undefined) => Promise<void> | void,
+    { checkKey, checkAccount, charge }: Budget,
   ): Promise<Credentials> {
-    const { authenticator, connections, changes, onKnown } = this.#parts;
+    const { authenticator, changes, onKnown } = this.#parts;
     const secret = bearerOf(request.headers.authorization);
     if (!secret) {
       throw new PartylineError('unauthorized', 'Send "Authorization: Bearer <token or API key>".');
     }
     const changesBefore = changes();
-    const nowMs = performance.now();
     const isToken = secret.split('.').length === JWT_PARTS;
-    if (!isToken) connections.checkKey(secret, nowMs);
+    if (!isToken) checkKey(secret);
     const credentials = isToken
-      ? await authenticator.byToken(
-          secret,
-          request.ip,
-          (accountId) => connections.checkAccount(accountId, nowMs),
-          mayBeExpired,
-        )
+      ? await authenticator.byToken(secret, request.ip, checkAccount, mayBeExpired)
       : await authenticator.byKey(secret, request.ip);
     await charge(credentials, isToken ? undefined : secret);
     onKnown(request);

@@ -361,6 +361,34 @@ test('requests have their budgets: of an account, and of an address whose keys a
   expect(gateway.counts().sessions).toBe(2);
 });
 
+test('a session of an account that connects too often is restarted and ended', async () => {
+  const redis = await openRedis();
+  const timings = { budgets: { blockMs: 60_000 } };
+  const gateway = await openGateway({ REDIS_URL: redis.url }, timings);
+  const { apiKey } = await createAccount(redis, 'free');
+  const target = { url: gateway.url, apiKey };
+  const tokenRequest = {
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ peer: 'obs', rooms: '*', ttl_seconds: 60, publish: true }),
+  };
+  const tokenAnswer = await ask(target, '/api/tokens', 'POST', tokenRequest);
+  const { token } = (await tokenAnswer.json()) as { token: string };
+  const path = locationOf(await postOffer(gateway, '/whip/a?peer=obs', SPEAKER, { key: apiKey }));
+  // Each counts as a connection, although it is refused.
+  const offer = () => postOffer(gateway, '/whep/a?peer=obs', 'not SDP', { key: apiKey });
+  const statuses: number[] = [];
+  while (!statuses.includes(429)) {
+    const answers = await Promise.all(Array.from({ length: 50 }, offer));
+    statuses.push(...answers.map(({ status }) => status));
+  }
+  const body = 'a=ice-ufrag:fresh\r\na=ice-pwd:vw5LmwG4y/e6dPP/zAP9Gp5k\r\n';
+  const headers = { 'content-type': 'application/trickle-ice-sdpfrag', 'if-match': '*' };
+  expect(await statusOf(target, path, 'PATCH', { headers, body })).toBe(200);
+  expect(await statusOf({ url: gateway.url, apiKey: token }, path)).toBe(200);
+  expect(await statusOf(target, path, 'DELETE')).toBe(200);
+  expect((await postOffer(gateway, '/whep/a?peer=obs', PLAYER, { key: token })).status).toBe(429);
+});
+
 test('while a node drains it takes nobody, and those who are there stay', async () => {
   const gateway = await openGateway();
   const made = await postOffer(gateway, '/whip/a?peer=obs', SPEAKER);
