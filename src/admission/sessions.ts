@@ -3,6 +3,12 @@ import { PeersOfAccounts } from '../session/peers-of-accounts.ts';
 import type { Session } from '../session/session.ts';
 import type { Move } from '../session/session-parts.ts';
 
+/**
+ * Number of missed beats after which this process stood still (paused, stopped, swapped out). Frames that came meanwhile are
+ * unread, because timers run before sockets are read.
+ */
+const MISSED_BEATS = 5;
+
 /** A connection of a peer. */
 type Arrival = { accountId: number; peer: string; connectionId: string; order: number };
 
@@ -31,6 +37,8 @@ export class Sessions {
   readonly #sessions = new PeersOfAccounts<LiveSession>();
   readonly #beatEveryMs: number;
   #timer: NodeJS.Timeout | undefined;
+  /** Time of the last beat, ms of the monotonic clock. */
+  #beatAtMs = 0;
 
   constructor({ beatEveryMs }: Timings['sessions']) {
     this.#beatEveryMs = beatEveryMs;
@@ -70,7 +78,9 @@ export class Sessions {
     const { account, name } = session;
     this.replace(account.id, name);
     this.#sessions.set(account.id, name, session);
-    this.#timer ??= setInterval(() => this.#beat(), this.#beatEveryMs);
+    if (this.#timer) return;
+    this.#beatAtMs = performance.now();
+    this.#timer = setInterval(() => this.#beat(), this.#beatEveryMs);
   }
 
   /** Returns the session with this `peer`, if there is one. */
@@ -110,6 +120,8 @@ export class Sessions {
 
   #beat(): void {
     const nowMs = performance.now();
-    for (const session of this.#sessions.values()) session.beat(nowMs);
+    const hasStoodStill = nowMs - this.#beatAtMs > MISSED_BEATS * this.#beatEveryMs;
+    this.#beatAtMs = nowMs;
+    for (const session of this.#sessions.values()) session.beat(nowMs, hasStoodStill);
   }
 }

@@ -54,7 +54,7 @@ export class Heartbeat {
 
   /**
    * Pings if a ping is due.
-   * @param isRead false while the gateway does not read the client, whose silence then proves nothing
+   * @param isRead false if the gateway has not read the client, whose silence then proves nothing
    * @returns `silent` if nothing was heard for `silentAfterMs`
    */
   beat(nowMs: number, isRead: boolean): 'alive' | 'silent' {

@@ -283,9 +283,13 @@ export class Session implements ClientConnection {
     this.fail(new PartylineError('draining', 'This node is draining; reconnect.'));
   }
 
-  /** Pings if a ping is due, sends `stats` and `rtp_flow`, and closes a client that was silent for `silentAfterMs`. */
-  beat(nowMs: number): void {
-    if (this.#heartbeat.beat(nowMs, !this.#socket.isPaused) === 'silent') {
+  /**
+   * Pings if a ping is due, sends `stats` and `rtp_flow`, and closes a client that was silent for `silentAfterMs`.
+   * @param hasStoodStill true if this process has not run for a while, and so has not read the client
+   */
+  beat(nowMs: number, hasStoodStill: boolean): void {
+    const isRead = !hasStoodStill && !this.#socket.isPaused;
+    if (this.#heartbeat.beat(nowMs, isRead) === 'silent') {
       this.fail(new PartylineError('heartbeat_timeout', 'Nothing was heard for 30 seconds.'));
       this.#socket.terminate();
       return;

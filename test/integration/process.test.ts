@@ -1,5 +1,6 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { VERSION } from '../../src/version.ts';
 import { TestClient } from '../support/client.ts';
@@ -97,6 +98,29 @@ test('its own redis-server is killed: it is started again, with all that was the
   gateway.child.kill('SIGTERM');
   expect(await gateway.exited).toBe(0);
   await expect(gateway.descendantPid('redis-server')).rejects.toThrow('there is no');
+});
+
+test('a gateway that stood still for longer than a client may be silent keeps its clients when it goes on', async () => {
+  const silentAfterMs = 2000;
+  const sessions = { beatEveryMs: 100, heartbeatEveryMs: 300, silentAfterMs };
+  const gateway = await start(timingsOf({ sessions }));
+  const { url, api_key: apiKey } = await gateway.ready();
+  const query = { room: 'a', api_key: apiKey, audio: 'opus' };
+  const sending = await TestClient.connect(url, { ...query, peer: 'sending' });
+  const listening = await TestClient.connect(url, { ...query, peer: 'listening' });
+  await Promise.all([sending.next('joined'), listening.next('joined')]);
+  const pids = [gateway.child.pid!, ...(await gateway.descendantPids())];
+  for (const pid of pids) process.kill(pid, 'SIGSTOP');
+  const from = sending.messages.length;
+  sending.send({ type: 'configure', delivery: 'forward' });
+  await delay(1.25 * silentAfterMs);
+  for (const pid of pids) process.kill(pid, 'SIGCONT');
+  const answer = await Promise.race([sending.next('configured', from), sending.closed]);
+  expect(answer).toMatchObject({ type: 'configured' });
+  await listening.ask({ type: 'configure', delivery: 'forward' }, 'configured');
+  expect(gateway.logged('session ended')).toEqual([]);
+  sending.vanish();
+  listening.vanish();
 });
 
 test.each([
