@@ -24,7 +24,9 @@ export async function openUsage(
   const { settings, timings, log, opened } = opening;
   const store = new UsageStore(redis);
   const recent = new RecentUsage(store, timings.usage);
-  const meter = new Meter(clock);
+  // Beyond this the node stood still: others took it for dead, and its peers may have been on another node.
+  const longestStepMs = timings.usage.writeEveryMs + timings.nodes.deadAfterMs;
+  const meter = new Meter(clock, longestStepMs);
   const last = new LastUsage(store, settings.DATA_DIR, log, timings.usage);
   await last.writeLeft(clock.wallMs());
   const webhooks = opened.adopt(

@@ -2,8 +2,6 @@ import { randomUUID } from 'node:crypto';
 import type { PeerKind } from '../protocol/messages.ts';
 
 const MINUTE_MS = 60_000;
-/** Longest step of time that is counted, ms: a process that did not run for longer than a lease had no peers in that time. */
-const MAX_ACCRUED_MS = 45_000;
 /**
  * Maximum number of rooms of an account that are counted singly in a minute, and maximum number of its counts that are
  * held. Rooms beyond are counted together as {@link OTHER_ROOMS}: the sum stays exact, memory and Redis stay bounded.
@@ -59,12 +57,18 @@ type MeteredAccount = {
 /** Meters the time of peers in named rooms. Pure: it keeps no timer, and writes nowhere. */
 export class Meter {
   readonly #clock: MeterClock;
+  readonly #longestStepMs: number;
   readonly #accounts = new Map<number, MeteredAccount>();
   #writer = randomUUID();
   #latestWallMs = 0;
 
-  constructor(clock: MeterClock) {
+  /**
+   * @param longestStepMs longest step of time that is counted: a process that stood still for longer has peers that may have
+   *   been on another node meanwhile
+   */
+  constructor(clock: MeterClock, longestStepMs: number) {
     this.#clock = clock;
+    this.#longestStepMs = longestStepMs;
   }
 
   /** Counts a peer of a room from now on, until the returned function is called; further calls have no effect. */
@@ -113,7 +117,7 @@ export class Meter {
     return count;
   }
 
-  /** Counts the time until now, which {@link take} does too; a step of more than 45 s would be counted only in part. */
+  /** Counts the time until now, which {@link take} does too; of a step beyond the longest one a part is not counted. */
   accrue(): void {
     for (const { rooms } of this.#accounts.values()) {
       for (const metered of rooms.values()) this.#accrue(metered);
@@ -141,7 +145,7 @@ export class Meter {
     return changed;
   }
 
-  /** Notes that these counts were written; {@link take} forgets them 45 s after their minute, if nothing was added since. */
+  /** Notes that these counts were written; {@link take} forgets them when nothing more can be added to their minute, if nothing was added since. */
   written(minuteCounts: MinuteCount[]): void {
     for (const written of minuteCounts) {
       const metered = this.#accounts.get(written.accountId)?.rooms.get(written.room);
@@ -163,7 +167,7 @@ export class Meter {
     const wallMs = this.#wallMs();
     const now = minuteOf(wallMs);
     // Time is counted backwards from the wall clock, which may have been set back unseen since the last call.
-    const earliest = minuteOf(wallMs - MAX_ACCRUED_MS);
+    const earliest = minuteOf(wallMs - this.#longestStepMs);
     for (const [key, count] of minuteCounts) {
       const isRenamed = count.writer !== this.#writer;
       const isFinal = isRenamed || count.minute < earliest;
@@ -208,7 +212,7 @@ export class Meter {
   /** Adds the time since the last call to the minutes in which it lies. */
   #accrue(room: MeteredRoom): void {
     const nowMs = this.#clock.monotonicMs();
-    let leftMs = Math.min(nowMs - room.countedToMs, MAX_ACCRUED_MS);
+    let leftMs = Math.min(nowMs - room.countedToMs, this.#longestStepMs);
     room.countedToMs = nowMs;
     if (!hasPeers(room)) return;
     let endMs = this.#wallMs();

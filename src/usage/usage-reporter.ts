@@ -37,6 +37,8 @@ export class UsageReporter {
 
   /** Writes now; if Redis is disconnected, the next time. */
   async report(): Promise<void> {
+    // The meter does not count long steps whole, and a write may hang for longer than the interval.
+    if (this.#writing) this.#meter.accrue();
     // One after the other: a write that hangs must not overtake the next.
     this.#writing ??= this.#report().finally(() => {
       this.#writing = undefined;

@@ -16,7 +16,7 @@ import { runAccounts } from '../support/data-folder.ts';
 import { eventually, silentLog as log } from '../support/gateway.ts';
 import type { TestRedis } from '../support/redis.ts';
 import { withTurnedClock } from '../support/turned-clock.ts';
-import { ACCOUNT, count, KEEP_DAYS, usageIn } from '../support/usage.ts';
+import { ACCOUNT, count, KEEP_DAYS, LONGEST_STEP_MS, usageIn } from '../support/usage.ts';
 import { useStack } from '../support/use-stack.ts';
 
 const { openRedis, openStore, createAccount, cleanUps } = useStack();
@@ -115,7 +115,7 @@ test('while clocks jump, of Redis and of the gateway, every millisecond is bille
   let ownOffMs = 0;
   const own = { wallMs: () => Date.now() + ownOffMs, monotonicMs: () => performance.now() };
   const clock = await openClock(store, own);
-  const meter = new Meter(clock);
+  const meter = new Meter(clock, LONGEST_STEP_MS);
   const last = new LastUsage(usage, tmpdir(), log, timings.usage);
   const parts = { meter, store: usage, last, clock };
   const reporter = new UsageReporter(parts, log, () => {}, timings.usage);

@@ -16,7 +16,7 @@ import { type OwnClocks, RedisClock } from '../../src/store/redis-clock.ts';
 import { eventually, silentLog } from '../support/gateway.ts';
 import { GatewayProcess, timingsOf } from '../support/process.ts';
 import type { TestRedis } from '../support/redis.ts';
-import { ACCOUNT, count, KEEP_DAYS, NOW_MS, usageIn } from '../support/usage.ts';
+import { ACCOUNT, count, KEEP_DAYS, LONGEST_STEP_MS, NOW_MS, usageIn } from '../support/usage.ts';
 import { useStack } from '../support/use-stack.ts';
 
 const stack = useStack();
@@ -461,7 +461,10 @@ test('Meter, UsageStore and closing at random moments, over simulated days: sums
   const { usage } = await openUsage();
   let wallMs = Date.UTC(2026, 9, 31, 22);
   let monotonicMs = 0;
-  const meter = new Meter({ wallMs: () => wallMs, monotonicMs: () => monotonicMs });
+  const meter = new Meter(
+    { wallMs: () => wallMs, monotonicMs: () => monotonicMs },
+    LONGEST_STEP_MS,
+  );
   const leaves: (() => void)[] = [];
   let modelMs = 0;
   for (let step = 0; step < 1500; step += 1) {

@@ -7,6 +7,8 @@ import type { Redis } from '../../src/store/redis.ts';
 export const ACCOUNT = 7;
 export const NOW_MS = Date.UTC(2026, 10, 21, 8, 30);
 export const KEEP_DAYS = 1;
+/** Longest step of time that meters count, ms: tests let more pass at once than a gateway. */
+export const LONGEST_STEP_MS = 45_000;
 
 /** Makes the count of a process: a peer of the account, for a minute, unless said otherwise. */
 export const count = (of: Partial<MinuteCount>): MinuteCount => ({

@@ -8,7 +8,7 @@ import { Meter, type MinuteCount } from '../../../src/usage/meter.ts';
 import { UsageReporter } from '../../../src/usage/usage-reporter.ts';
 import type { UsageStore } from '../../../src/usage/usage-store.ts';
 import { silentLog } from '../../support/gateway.ts';
-import { count, NOW_MS } from '../../support/usage.ts';
+import { count, LONGEST_STEP_MS, NOW_MS } from '../../support/usage.ts';
 
 const { usage: timings } = timingsWith({ usage: { lastWriteMs: 50, retryLastMs: 1 } });
 const COUNTS = [count({}), count({ room: 'b', webrtcMs: 500 })];
@@ -79,7 +79,7 @@ test('UsageReporter.close() after a write that failed leaves the file before it 
   const folder = await newFolder();
   let nowMs = NOW_MS;
   const clock = { wallMs: () => nowMs, monotonicMs: () => nowMs };
-  const meter = new Meter(clock);
+  const meter = new Meter(clock, LONGEST_STEP_MS);
   const filesAtWrites: number[] = [];
   const write: UsageStore['write'] = async () => {
     filesAtWrites.push((await filesIn(folder)).length);
@@ -150,7 +150,12 @@ test('UsageReporter.report() writes a file that the store did not take at the st
     isReady: true,
     write: (counts: MinuteCount[]) => (counts.length > 0 ? store.write(counts) : undefined),
   };
-  const parts = { meter: new Meter(clock), store: asked as unknown as UsageStore, last, clock };
+  const parts = {
+    meter: new Meter(clock, LONGEST_STEP_MS),
+    store: asked as unknown as UsageStore,
+    last,
+    clock,
+  };
   const reporter = new UsageReporter(parts, silentLog, () => {}, timings);
   await reporter.report();
   expect(warn).toHaveBeenCalledTimes(2);
@@ -185,7 +190,7 @@ test('UsageReporter.close() while the store fails repeats until all minutes sinc
   const folder = await newFolder();
   let nowMs = NOW_MS;
   const clock = { wallMs: () => nowMs, monotonicMs: () => nowMs };
-  const meter = new Meter(clock);
+  const meter = new Meter(clock, LONGEST_STEP_MS);
   const store = refusing(4);
   const parts = {
     meter,

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import { DEFAULT_TIMINGS } from '../../../config/timings.ts';
 import {
   MAX_ROOMS_A_MINUTE,
   Meter,
@@ -6,6 +7,7 @@ import {
   OTHER_ROOMS,
 } from '../../../src/usage/meter.ts';
 import { seededRandom } from '../../support/random.ts';
+import { LONGEST_STEP_MS } from '../../support/usage.ts';
 
 /** Both clocks, turned by hand; the calendar can be set to something else. */
 class HandClock {
@@ -40,7 +42,7 @@ const sumOf = (counts: MinuteCount[]) =>
 describe('Meter', () => {
   test('take() gives the time of each kind of peer, by minute, and the most that were there at once', () => {
     const clock = new HandClock('2026-11-21T08:13:50Z');
-    const meter = new Meter(clock);
+    const meter = new Meter(clock, LONGEST_STEP_MS);
     const leaveFirst = meter.enter(7, 'a', 'websocket');
     clock.pass(5000);
     meter.enter(7, 'a', 'webrtc');
@@ -56,7 +58,7 @@ describe('Meter', () => {
 
   test('a small step back of the clock after the turn of a minute takes nothing from the minute that was written', () => {
     const clock = new HandClock('2026-11-21T08:13:00Z');
-    const meter = new Meter(clock);
+    const meter = new Meter(clock, LONGEST_STEP_MS);
     const store = new Map<string, MinuteCount>();
     const report = () => {
       const counts = meter.take();
@@ -79,7 +81,7 @@ describe('Meter', () => {
 
   test('take() gives only what has changed since it was written', () => {
     const clock = new HandClock('2026-11-21T08:13:00Z');
-    const meter = new Meter(clock);
+    const meter = new Meter(clock, LONGEST_STEP_MS);
     const leave = meter.enter(7, 'a', 'websocket');
     clock.pass(5000);
     const counts = meter.take();
@@ -91,7 +93,7 @@ describe('Meter', () => {
 
   test('take() of at most some counts leaves the others to the next call', () => {
     const clock = new HandClock('2026-11-21T08:13:30Z');
-    const meter = new Meter(clock);
+    const meter = new Meter(clock, LONGEST_STEP_MS);
     for (const room of ['a', 'b', 'c']) meter.enter(7, room, 'websocket');
     clock.pass(45_000);
     const first = meter.take(4);
@@ -103,7 +105,7 @@ describe('Meter', () => {
 
   test('a write that fails loses nothing: the next has it all', () => {
     const clock = new HandClock('2026-11-21T08:13:30Z');
-    const meter = new Meter(clock);
+    const meter = new Meter(clock, LONGEST_STEP_MS);
     meter.enter(7, 'a', 'websocket');
     for (let write = 0; write < 24; write += 1) {
       clock.pass(5000);
@@ -114,7 +116,7 @@ describe('Meter', () => {
 
   test('the turn of a month: each month has what passed in it', () => {
     const clock = new HandClock('2028-02-29T23:59:58Z');
-    const meter = new Meter(clock);
+    const meter = new Meter(clock, LONGEST_STEP_MS);
     meter.enter(7, 'a', 'websocket');
     clock.pass(5000);
     const counts = meter.take();
@@ -126,7 +128,7 @@ describe('Meter', () => {
 
   test('the peak of a room is that of all nodes, also in a minute in which nobody comes', () => {
     const clock = new HandClock('2026-11-21T08:13:50Z');
-    const meter = new Meter(clock);
+    const meter = new Meter(clock, LONGEST_STEP_MS);
     meter.resize(7, 'a', 5);
     meter.enter(7, 'a', 'websocket');
     meter.resize(7, 'a', 3);
@@ -141,7 +143,7 @@ describe('Meter', () => {
 
   test('the peak of a room that was empty for a while is that of those who came after', () => {
     const clock = new HandClock('2026-11-21T12:00:10Z');
-    const meter = new Meter(clock);
+    const meter = new Meter(clock, LONGEST_STEP_MS);
     const pass = (ms: number) => {
       for (let passedMs = 0; passedMs < ms; passedMs += 5000) {
         clock.pass(5000);
@@ -162,7 +164,7 @@ describe('Meter', () => {
 
   test('leaving twice counts once', () => {
     const clock = new HandClock('2026-11-21T08:13:00Z');
-    const meter = new Meter(clock);
+    const meter = new Meter(clock, LONGEST_STEP_MS);
     const leave = meter.enter(7, 'a', 'websocket');
     clock.pass(1000);
     leave();
@@ -171,17 +173,36 @@ describe('Meter', () => {
     expect(sumOf(meter.take())).toBe(1000);
   });
 
-  test('a process that did not run for an hour had no peers for longer than a lease lasts', () => {
+  test('of an hour in which a process stood still only the longest step is counted', () => {
     const clock = new HandClock('2026-11-21T08:13:00Z');
-    const meter = new Meter(clock);
+    const meter = new Meter(clock, LONGEST_STEP_MS);
     meter.enter(7, 'a', 'websocket');
     clock.pass(3_600_000);
-    expect(sumOf(meter.take())).toBe(45_000);
+    expect(sumOf(meter.take())).toBe(LONGEST_STEP_MS);
+  });
+
+  test('a peer that was on another node while its own stood still is counted once, but for one interval of writes', () => {
+    const { usage, nodes } = DEFAULT_TIMINGS;
+    const clock = new HandClock('2026-11-21T08:13:00Z');
+    const open = () => new Meter(clock, usage.writeEveryMs + nodes.deadAfterMs);
+    const [stopped, other] = [open(), open()];
+    stopped.enter(7, 'a', 'websocket');
+    clock.pass(5000);
+    stopped.accrue();
+    clock.pass(nodes.deadAfterMs);
+    other.enter(7, 'a', 'websocket');
+    for (let passedMs = nodes.deadAfterMs; passedMs < 40_000; passedMs += 1000) {
+      clock.pass(1000);
+      other.accrue();
+    }
+    const countedMs = sumOf([...stopped.take(), ...other.take()]);
+    expect(countedMs).toBeLessThanOrEqual(45_000 + usage.writeEveryMs);
+    expect(countedMs).toBeGreaterThanOrEqual(45_000);
   });
 
   test('rooms that are left within a minute are forgotten, also when the same minute counts them again', () => {
     const clock = new HandClock('2026-11-21T08:13:00Z');
-    const meter = new Meter(clock);
+    const meter = new Meter(clock, LONGEST_STEP_MS);
     const report = () => meter.written(meter.take());
     for (let call = 0; call < 20_000; call += 1) {
       const leave = meter.enter(7 + (call % 3), `call-${call % 19_000}`, 'websocket');
@@ -190,8 +211,8 @@ describe('Meter', () => {
       if (call % 100 === 0) report();
     }
     report();
-    // A written count is kept until 45 s after its minute.
-    clock.pass(105_000);
+    // A written count is kept while time may be added to its minute.
+    clock.pass(60_000 + LONGEST_STEP_MS);
     report();
     const before = clock.reads;
     expect(meter.take()).toEqual([]);
@@ -200,7 +221,7 @@ describe('Meter', () => {
 
   test('a stay of no time is not recorded, and nothing is kept of it', () => {
     const clock = new HandClock('2026-11-21T08:13:00Z');
-    const meter = new Meter(clock);
+    const meter = new Meter(clock, LONGEST_STEP_MS);
     for (let room = 0; room < 3000; room += 1) meter.enter(7, `room ${room}`, 'websocket')();
     const before = clock.reads;
     expect(meter.take()).toEqual([]);
@@ -212,7 +233,7 @@ describe('Meter', () => {
 
   test('of more rooms than are counted singly in a minute the rest is one record, and the sum is exact', () => {
     const clock = new HandClock('2026-11-21T08:13:00Z');
-    const meter = new Meter(clock);
+    const meter = new Meter(clock, LONGEST_STEP_MS);
     const rooms = MAX_ROOMS_A_MINUTE + 500;
     const store = new Map<string, MinuteCount>();
     const report = () => {
@@ -242,7 +263,7 @@ describe('Meter', () => {
 
   test('while nothing can be written, counts of ever new rooms are bounded', () => {
     const clock = new HandClock('2026-11-21T08:00:00Z');
-    const meter = new Meter(clock);
+    const meter = new Meter(clock, LONGEST_STEP_MS);
     for (let call = 0; call < 60_000; call += 1) {
       const leave = meter.enter(7, `call-${call}`, 'websocket');
       clock.pass(40);
@@ -259,7 +280,7 @@ describe('Meter', () => {
       const random = seededRandom(seed);
       const pick = (n: number) => Math.floor(random() * n);
       const clock = new HandClock('2026-10-30T00:00:00Z');
-      const meter = new Meter(clock);
+      const meter = new Meter(clock, LONGEST_STEP_MS);
       const present: { account: number; leave: () => void }[] = [];
       const model = new Map<number, number>();
       const store = new Map<string, MinuteCount>();

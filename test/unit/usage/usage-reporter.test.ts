@@ -6,7 +6,7 @@ import { Meter, type MinuteCount } from '../../../src/usage/meter.ts';
 import { UsageReporter } from '../../../src/usage/usage-reporter.ts';
 import { UsageStore } from '../../../src/usage/usage-store.ts';
 import { silentLog } from '../../support/gateway.ts';
-import { count, NOW_MS } from '../../support/usage.ts';
+import { count, LONGEST_STEP_MS, NOW_MS } from '../../support/usage.ts';
 
 const MINUTE_MS = 60_000;
 const { usage: timings } = timingsWith({ usage: { lastWriteMs: 1, retryLastMs: 1 } });
@@ -41,7 +41,7 @@ const counts = (length: number): MinuteCount[] =>
 function openReporter(store: UsageStore) {
   let nowMs = NOW_MS;
   const clock = { wallMs: () => nowMs, monotonicMs: () => nowMs };
-  const meter = new Meter(clock);
+  const meter = new Meter(clock, LONGEST_STEP_MS);
   const last = new LastUsage(store, '/nowhere', silentLog, timings);
   const reporter = new UsageReporter({ meter, store, last, clock }, silentLog, () => {}, timings);
   const pass = (ms: number) => {
@@ -100,6 +100,24 @@ test('UsageReporter.report() while Redis is disconnected puts nothing together, 
   redis.isReady = true;
   const totalMs = meter.take().reduce((sum, { websocketMs }) => sum + websocketMs, 0);
   expect(totalMs).toBe(300_000);
+  await reporter.close();
+});
+
+test('UsageReporter.report() during a write that hangs loses no time', async () => {
+  const { store } = fakeRedis();
+  const { meter, reporter, pass } = openReporter(store);
+  const write = Promise.withResolvers<void>();
+  vi.spyOn(store, 'write').mockReturnValue(write.promise);
+  meter.enter(1, 'a', 'websocket');
+  const reports: Promise<void>[] = [];
+  for (let report = 0; report < 10; report += 1) {
+    pass(30_000);
+    reports.push(reporter.report());
+  }
+  const totalMs = meter.take().reduce((sum, { websocketMs }) => sum + websocketMs, 0);
+  expect(totalMs).toBe(300_000);
+  write.resolve();
+  await Promise.all(reports);
   await reporter.close();
 });
 
