@@ -18,6 +18,10 @@ const TimingsSchema = Type.Object(
     leases: durations({
       leaseMs: ms(45_000, 'Time after its last renewal at which a lease expires'),
       renewEveryMs: ms(15_000, 'Interval at which a process renews the leases it holds'),
+      retryEveryMs: ms(
+        500,
+        'Interval at which a Redis that takes no writes after a reconnect is asked',
+      ),
       retryAfterMs: ms(5000, 'Delay told to a client that is refused for the CCU limit'),
     }),
     usage: durations({

@@ -7,6 +7,7 @@ import { type LastLocation, parseLocation } from './last-location.ts';
 import { type LeaseHolder, keysOfPeer } from './lease-holder.ts';
 import { LeaseNotes } from './lease-notes.ts';
 import { LeaseReleases, type Release } from './lease-releases.ts';
+import { LeaseRenewals } from './lease-renewals.ts';
 
 /** Number of leases renewed by one script, within the number of values that Lua takes. */
 const RENEW_AT_ONCE = 1000;
@@ -64,7 +65,7 @@ export class CcuLeases {
   readonly #keepMs: number;
   /** Release of a connection that was refused. */
   readonly #withdrawal: Release;
-  readonly #timer: NodeJS.Timeout;
+  readonly #renewals: LeaseRenewals;
   readonly #notes: LeaseNotes;
   readonly #releases: LeaseReleases;
 
@@ -87,7 +88,7 @@ export class CcuLeases {
     this.#timings = timings;
     this.#keepMs = keepMs;
     this.#withdrawal = { keepSettingsMs: Math.max(timings.leaseMs, keepMs), isWithdrawn: true };
-    this.#timer = setInterval(() => void this.#renew(), timings.renewEveryMs);
+    this.#renewals = new LeaseRenewals(redis, () => void this.#renew(), timings);
   }
 
   /**
@@ -221,7 +222,7 @@ export class CcuLeases {
 
   /** Stops renewing. Leases that are still held belong to places that are kept after this node has left, and expire with them. */
   async close(): Promise<void> {
-    clearInterval(this.#timer);
+    this.#renewals.close();
     this.#notes.close();
     const leaving = [...this.#held].map(([accountId, holders]) => {
       const pairs = [...holders.keys()].flatMap(({ peer, connectionId }) => [peer, connectionId]);

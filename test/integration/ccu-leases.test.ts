@@ -15,7 +15,7 @@ import { TestRedis } from '../support/redis.ts';
 const timings = timingsWith({ leases: { renewEveryMs: 500 } });
 
 /** Leases of two processes that share a Redis, and keep places for `keepMs`. */
-async function openTwo(keepMs = 0) {
+async function openTwo(keepMs = 0, leaseTimings = timings.leases) {
   const folder = await mkdtemp(join(tmpdir(), 'partyline-leases-'));
   const server = await TestRedis.start(folder);
   const redis = await Redis.connect({ url: server.url }, silentLog, timings.redis);
@@ -24,7 +24,7 @@ async function openTwo(keepMs = 0) {
   const onTaken = (_accountId: number, _peer: string, connectionId: string) => {
     taken.push(connectionId);
   };
-  const open = () => new CcuLeases(redis, silentLog, onTaken, timings.leases, keepMs);
+  const open = () => new CcuLeases(redis, silentLog, onTaken, leaseTimings, keepMs);
   const [one, other] = [open(), open()];
   return {
     taken,
@@ -256,6 +256,28 @@ test('a room and settings that a failover has set back are written again after t
     'the room is back',
     async () => (await leases.one.findPlace(alice))?.room === 'kitchen',
   );
+});
+
+test('leases that expired while Redis was disconnected are renewed after the reconnect, before others can evict them', async () => {
+  const { leases: rarely } = timingsWith({ leases: { renewEveryMs: 600_000 } });
+  await using leases = await openTwo(0, rarely);
+  const alice = holder('first');
+  await leases.one.admit(alice, 1, false, muted);
+  await leases.one.place(alice, kitchen);
+  const [leasesKey] = leaseKeys(1) as [string];
+  await leases.redis
+    .run(async (client) => {
+      // As after an outage that was longer than a lease.
+      await client.zAdd(leasesKey, { value: 'alice', score: 1 });
+      await client.clientKill({ filter: 'SKIPME', skipMe: false });
+    })
+    .catch(() => {});
+  await expect.poll(() => leases.other.count(1).catch(() => 0)).toBe(1);
+  const late = leases.other.admit({ ...holder('second'), peer: 'bob' }, 1, false);
+  await expect(late).rejects.toMatchObject({ code: 'ccu_limit' });
+  expect(await leases.other.findPlace(alice)).toEqual(kitchen);
+  const stored = await leases.redis.run((client) => client.hGet(leaseKeys(1)[3]!, 'alice'));
+  expect(stored).toBe('s muted');
 });
 
 test('a room and settings that are stored after the admission expire with the leases', async () => {

@@ -8,7 +8,7 @@ import {
 
 test('the defaults are those of the product', () => {
   expect(DEFAULT_TIMINGS).toEqual({
-    leases: { leaseMs: 45_000, renewEveryMs: 15_000, retryAfterMs: 5000 },
+    leases: { leaseMs: 45_000, renewEveryMs: 15_000, retryEveryMs: 500, retryAfterMs: 5000 },
     usage: {
       freshMs: 1000,
       writeEveryMs: 5000,
