@@ -102,6 +102,26 @@ test('close(): leases that are still held expire after the given time, but not t
   await leases.other.release({ ...holder('third'), peer: 'bob' });
 });
 
+test('close(): places and settings are kept for the given time, also if it is much longer than a lease', async () => {
+  const keepMs = 6 * timings.leases.leaseMs;
+  await using leases = await openTwo(keepMs);
+  const alice = holder('first');
+  await leases.one.admit(alice, 5, false, muted);
+  await leases.one.place(alice, kitchen);
+  await leases.one.close();
+  // Admissions and renewals of other nodes shorten nothing.
+  const bob = { ...holder('second'), peer: 'bob' };
+  await leases.other.admit(bob, 5, false);
+  for (const key of leaseKeys(1)) {
+    const leftMs = await leases.redis.run((client) => client.pTTL(key));
+    expect(leftMs).toBeGreaterThan(keepMs - timings.leases.leaseMs);
+    expect(leftMs).toBeLessThanOrEqual(keepMs);
+  }
+  const session = { sessionId: 's', settings: '' };
+  const resumed = await leases.other.admit(holder('again'), 5, false, session);
+  expect(resumed).toMatchObject(asResumed);
+});
+
 test('leases are in order, also when Redis has lost all', async () => {
   await using leases = await openTwo();
   const orders: number[] = [];

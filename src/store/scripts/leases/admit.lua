@@ -24,6 +24,7 @@ leases held; place of the peer on a connection that it had before; 1 if the sess
 of the lease, higher than that of every one before it }.
 ]]
 -- @include now
+-- @include expire-at-least
 -- Changes nothing. Redis lets a script go on that has written something: one that is full must refuse before anything is removed.
 redis.call('SETRANGE', KEYS[7], 0, '')
 for _, peer in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now)) do
@@ -60,5 +61,5 @@ if not known then stored = prefix .. ARGV[7] end
 redis.call('HSET', KEYS[4], ARGV[1], stored)
 redis.call('DEL', KEYS[6])
 if ARGV[8] ~= '' then redis.call('HSET', KEYS[3], ARGV[1], ARGV[8]) end
-for _, key in ipairs(KEYS) do redis.call('PEXPIRE', key, 2 * ARGV[4]) end
+expireAtLeast(KEYS, 2 * ARGV[4])
 return { 1, held, place, known and 1 or 0, string.sub(stored, #prefix + 1), order }

@@ -13,6 +13,7 @@ Returns { connections whose leases were taken, connections without a place, conn
 that did not hold their leases, and have them again }.
 ]]
 -- @include now
+-- @include expire-at-least
 local peers, leases, holders, orders = {}, {}, {}, {}
 local taken, placeless, unset, regained = {}, {}, {}, {}
 for i = 2, #ARGV, 3 do peers[#peers + 1] = ARGV[i] end
@@ -46,5 +47,5 @@ if #leases > 0 then
   redis.call('HSET', KEYS[2], unpack(holders))
   redis.call('HSET', KEYS[5], unpack(orders))
 end
-for _, key in ipairs(KEYS) do redis.call('PEXPIRE', key, 2 * ARGV[1]) end
+expireAtLeast(KEYS, 2 * ARGV[1])
 return { taken, placeless, unset, regained }
