@@ -24,11 +24,10 @@ export async function checkClusterKey(
   clusterKey: string,
   deadAfterMs: number,
 ): Promise<void> {
-  const options = {
-    keys: [NODES, KEY_FINGERPRINTS, ownedKeysKey(node)],
-    arguments: [node, fingerprintOf(clusterKey), String(deadAfterMs)],
-  };
-  await whileNodeLingers(async () => {
+  const keys = [NODES, KEY_FINGERPRINTS, ownedKeysKey(node)];
+  const words = [node, fingerprintOf(clusterKey), String(deadAfterMs)];
+  await whileNodeLingers(async (mayBeAhead) => {
+    const options = { keys, arguments: [...words, mayBeAhead] };
     const other = await redis.run((client) => client.noteKeyFingerprint(options));
     if (other === '') return undefined;
     return `CLUSTER_KEY is not that of the nodes that run (such as ${other as string}): give all the same, or stop those first`;

@@ -26,6 +26,8 @@ export class Nodes {
   readonly #liveness: Liveness;
   /** Last heartbeat of each node that left in order, and of which only entries in Redis remain. */
   readonly #departed = new Map<string, string>();
+  /** Last heartbeat of each node that lies ahead, and is of no departure. */
+  readonly #ahead = new Map<string, string>();
   #living = new Set([this.id]);
   #timer: NodeJS.Timeout | undefined;
   /** True from the moment that Redis is found not to know this node until it is told of the node again, and answers. */
@@ -121,8 +123,8 @@ export class Nodes {
     const wallMs = Number(heartbeats.get(this.id));
     this.#liveness.see(heartbeats, wallMs);
     for (const [node, heartbeat] of heartbeats) {
-      // A node that departs dates its last heartbeat ahead. After a step back of Redis's clock living nodes seem to do so, too.
-      if (Number(heartbeat) > wallMs) {
+      // A node that departs dates its last heartbeat ahead.
+      if (Number(heartbeat) > wallMs && (await this.#hasDeparted(node, heartbeat))) {
         this.#liveness.renew(node);
         this.#departed.set(node, heartbeat);
       } else if (this.#departed.get(node) !== heartbeat) {
@@ -136,6 +138,15 @@ export class Nodes {
     for (const [node, heartbeat] of this.#liveness.dead()) await this.#reap(node, heartbeat);
   }
 
+  /** Returns true if a node left in order. After a step back of Redis's clock, heartbeats of living and dead nodes lie ahead, too. */
+  async #hasDeparted(node: string, heartbeat: string): Promise<boolean> {
+    if (this.#departed.get(node) === heartbeat) return true;
+    if (this.#ahead.get(node) === heartbeat) return false;
+    const isNoted = await this.#redis.run((client) => client.exists(departedKey(node)));
+    if (isNoted === 0) this.#ahead.set(node, heartbeat);
+    return isNoted === 1;
+  }
+
   async #reap(node: string, heartbeat: string): Promise<void> {
     const keys = [NODES, ownedKeysKey(node), departedKey(node)];
     const options = { keys, arguments: [node, heartbeat] };
@@ -145,6 +156,7 @@ export class Nodes {
     else this.#log.warn({ node }, 'node died');
     this.#liveness.forget(node);
     this.#departed.delete(node);
+    this.#ahead.delete(node);
     this.#events.onDead(node);
   }
 }

@@ -18,11 +18,10 @@ const READABLE_FROM = 1;
  * @throws {Error} if it cannot, with a message for the operator
  */
 export async function claimFormat(redis: Redis, deadAfterMs: number, node = ''): Promise<void> {
-  const options = {
-    keys: [NODES, NODE_FORMATS, KEY_FINGERPRINTS, STATE_FORMAT, ownedKeysKey(node)],
-    arguments: [node, String(FORMAT), String(READABLE_FROM), VERSION, String(deadAfterMs)],
-  };
-  await whileNodeLingers(async () => {
+  const keys = [NODES, NODE_FORMATS, KEY_FINGERPRINTS, STATE_FORMAT, ownedKeysKey(node)];
+  const words = [node, String(FORMAT), String(READABLE_FROM), VERSION, String(deadAfterMs)];
+  await whileNodeLingers(async (mayBeAhead) => {
+    const options = { keys, arguments: [...words, mayBeAhead] };
     const answer = await redis.run((client) => client.claimFormat(options));
     const [obstacle, other, version = ''] = answer as string[];
     if (obstacle === undefined) return undefined;

@@ -2,7 +2,7 @@ import Fastify from 'fastify';
 import { expect, test } from 'vitest';
 import { timingsWith } from '../../config/timings.ts';
 import { Nodes } from '../../src/cluster/nodes.ts';
-import { NODES } from '../../src/store/keys.ts';
+import { departedKey, NODES } from '../../src/store/keys.ts';
 import { Redis } from '../../src/store/redis.ts';
 import { eventually, silentLog } from '../support/gateway.ts';
 import { StoppableProxy } from '../support/stoppable-proxy.ts';
@@ -52,8 +52,9 @@ test.each([0, 500, 2000])(
   },
 );
 
-test('a node that dates its last heartbeat ahead is dead only when that time is over', async () => {
-  const { nodes, beat, dead } = await openNode();
+test('a node that leaves and dates its last heartbeat ahead is dead only when that time is over', async () => {
+  const { nodes, beat, dead, store } = await openNode();
+  await store.run((client) => client.set(departedKey('other'), ''));
   const fromMs = performance.now();
   // Twice the silence after which it would be dead without the date.
   const aheadMs = 2 * timings.deadAfterMs;
@@ -65,14 +66,32 @@ test('a node that dates its last heartbeat ahead is dead only when that time is 
 });
 
 test('a node whose heartbeats seemed ahead, because the clock of Redis stepped back, lives', async () => {
-  const { nodes, beat } = await openNode();
+  const { nodes, beat, dead, store } = await openNode();
+  const own = () => store.run((client) => client.zScore(NODES, nodes.id));
+  const untilNextBeat = async () => {
+    const last = await own();
+    await eventually('the next heartbeat', async () => (await own()) !== last);
+  };
   await beat(0);
   await eventually('it lives', () => nodes.size === 2);
   await beat(3_600_000);
-  await eventually('it seems to have left', () => nodes.size === 1);
+  // With the second one, the answer to the first has been read.
+  await untilNextBeat();
+  await untilNextBeat();
+  expect(nodes.size).toBe(2);
+  expect(await nodes.list()).toEqual(new Set([nodes.id, 'other']));
   await beat(0);
   await eventually('it lives', () => nodes.size === 2);
-  expect(await nodes.list()).toEqual(new Set([nodes.id, 'other']));
+  expect(dead).toEqual([]);
+});
+
+test('a node that died before the clock of Redis stepped back is dead, though its last heartbeat lies ahead', async () => {
+  const { nodes, beat, dead, logged } = await openNode();
+  await beat(3_600_000);
+  await eventually('it is dead', () => dead.length === 1);
+  expect(dead).toEqual(['other']);
+  expect(logged).toEqual(['node died']);
+  await eventually('it does not count', () => nodes.size === 1);
 });
 
 test('a node that was removed while its network stalled learns it, though its next heartbeats come late', async () => {

@@ -11,8 +11,8 @@ import { claimFormat, FORMAT } from '../../src/store/state-format.ts';
 import { VERSION } from '../../src/version.ts';
 import { useStack } from '../support/use-stack.ts';
 
-const { openRedis, openStore } = useStack();
-const DEAD_AFTER_MS = 100;
+const { openRedis, openStore, cleanUps } = useStack();
+const DEAD_AFTER_MS = 500;
 
 const open = async () => openStore(await openRedis());
 const claim = (store: Redis, node?: string) => claimFormat(store, DEAD_AFTER_MS, node);
@@ -23,8 +23,17 @@ const addNode = (store: Redis, node: string, format: string | undefined, agoMs =
     if (format === undefined) await client.hSet(KEY_FINGERPRINTS, node, 'fingerprint');
     else await client.hSet(NODE_FORMATS, node, format);
   });
-/** Nothing makes it die while it waits. */
-const LIVES_MS = -60_000;
+/** A node that sends heartbeats until the end of the test. */
+async function keepNode(store: Redis, node: string, format: string | undefined) {
+  await addNode(store, node, format);
+  const timer = setInterval(() => {
+    void store.run((client) => client.zAdd(NODES, { score: Date.now(), value: node }));
+  }, DEAD_AFTER_MS / 10);
+  cleanUps.push(() => {
+    clearInterval(timer);
+    return Promise.resolve();
+  });
+}
 
 test('the format of state and node is noted, to be cleared with the node', async () => {
   const store = await open();
@@ -42,7 +51,7 @@ test('the format of state and node is noted, to be cleared with the node', async
 
 test('nodes of the same format, whatever their version, run beside each other', async () => {
   const store = await open();
-  await addNode(store, 'other', `${FORMAT} 9.9.9`, LIVES_MS);
+  await keepNode(store, 'other', `${FORMAT} 9.9.9`);
   await claim(store, 'self');
   await expect(claim(store)).resolves.toBeUndefined();
 });
@@ -52,15 +61,18 @@ test.each([
   ['a node of 0.1, which notes none', undefined, '0.1'],
 ])('beside %s nothing starts, and it is said in words', async (_, format, version) => {
   const store = await open();
-  await addNode(store, 'other', format, LIVES_MS);
+  await keepNode(store, 'other', format);
   const words = `node other runs Partyline ${version}, beside which version ${VERSION} cannot run`;
   await expect(claim(store, 'self')).rejects.toThrow(words);
   expect(await store.run((client) => client.exists([STATE_FORMAT, ownedKeysKey('self')]))).toBe(0);
 });
 
-test('a node that was killed a moment ago is waited for', async () => {
+test.each([
+  ['', 0],
+  [', and whose last heartbeat lies ahead because the clock of Redis stepped back,', -3_600_000],
+])('a node that was killed a moment ago%s is waited for', async (_, agoMs) => {
   const store = await open();
-  await addNode(store, 'other', `${FORMAT + 1} 0.9.0`);
+  await addNode(store, 'other', `${FORMAT + 1} 0.9.0`, agoMs);
   await expect(claim(store, 'self')).resolves.toBeUndefined();
 });
 

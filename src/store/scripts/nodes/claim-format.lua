@@ -13,13 +13,14 @@ ARGV[2]  format
 ARGV[3]  format from which the state can be read
 ARGV[4]  version
 ARGV[5]  silence after which a node is dead, ms
+ARGV[6]  1 if a node lives whose last heartbeat lies ahead
 Returns what is in the way: { 'node', its id, its version } or { 'state', '', its version }; {} if nothing is.
 ]]
 -- @include is-alive
 for _, node in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do
   local other = redis.call('HGET', KEYS[2], node)
   if not other and redis.call('HEXISTS', KEYS[3], node) == 1 then other = '1 0.1' end
-  if isAlive(node, ARGV[5]) and node ~= ARGV[1] and other and other:match('^%d+') ~= ARGV[2] then
+  if isAlive(node, ARGV[5], ARGV[6]) and node ~= ARGV[1] and other and other:match('^%d+') ~= ARGV[2] then
     return { 'node', node, other:match('%S+$') }
   end
 end

@@ -7,12 +7,14 @@ KEYS[3]  set: hashes in which the node has a field
 ARGV[1]  node
 ARGV[2]  fingerprint
 ARGV[3]  silence after which a node is dead, ms
+ARGV[4]  1 if a node lives whose last heartbeat lies ahead
 Returns a node that has another fingerprint; empty if none has.
 ]]
 -- @include is-alive
 local all = redis.call('HGETALL', KEYS[2])
 for i = 1, #all, 2 do
-  if all[i] ~= ARGV[1] and all[i + 1] ~= ARGV[2] and isAlive(all[i], ARGV[3]) then return all[i] end
+  local isOther = all[i] ~= ARGV[1] and all[i + 1] ~= ARGV[2]
+  if isOther and isAlive(all[i], ARGV[3], ARGV[4]) then return all[i] end
 end
 redis.call('HSET', KEYS[2], ARGV[1], ARGV[2])
 redis.call('SADD', KEYS[3], KEYS[2])
