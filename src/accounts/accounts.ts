@@ -204,7 +204,7 @@ export class Accounts {
         .multi()
         .del(apiKeyKey(hash))
         .sRem(accountKeysKey(accountId), hash)
-        .publish(ACCOUNT_CHANGES, String(accountId))
+        .publish(this.#redis.channelOf(ACCOUNT_CHANGES), String(accountId))
         .exec();
       return true;
     });
@@ -241,9 +241,10 @@ export class Accounts {
     }
     const secret = url ? `whsec_${randomBytes(32).toString('base64')}` : undefined;
     const words = Object.entries(fields).flatMap(([name, value]) => [name, String(value)]);
+    const changes = this.#redis.channelOf(ACCOUNT_CHANGES);
     const options = {
       keys: [accountKey(id), webhookSecretKey(id), ACCOUNTS_WITH_WEBHOOK, ALL_ACCOUNTS],
-      arguments: [String(id), isNew ? '1' : '0', secret ?? '', ACCOUNT_CHANGES, ...words],
+      arguments: [String(id), isNew ? '1' : '0', secret ?? '', changes, ...words],
     };
     const outcome = await this.#redis.run((client) => client.writeAccount(options));
     if (outcome === 'missing') throw noAccount(id);

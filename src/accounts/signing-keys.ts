@@ -121,7 +121,7 @@ export class SigningKeys {
         isWithdrawal ? '1' : '0',
         String(nowMs - LONGEST_LIFE_SECONDS * 1000),
         String(MAX_TOKEN_TTL_SECONDS),
-        SIGNING_KEY_CHANGES,
+        this.#redis.channelOf(SIGNING_KEY_CHANGES),
       ],
     };
     await this.#redis.run((client) => client.rotateSigningKey(options));

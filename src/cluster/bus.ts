@@ -95,7 +95,7 @@ export class Bus {
       body,
     };
     const sealed = this.#sealer.seal(JSON.stringify(envelope), channel);
-    await this.#redis.run((client) => client.publish(channel, sealed));
+    await this.#redis.publish(channel, sealed);
   }
 
   #receive(sealed: string, channel: string): void {

@@ -313,7 +313,8 @@ export class RoomLink implements RoomEnd {
       ...(relays.addresses[0] && { relay: relays.addresses[0] }),
     };
     const sealed = sealer.seal(JSON.stringify(state), placeOf(key, node));
-    const options = { keys: [key, ownedKeysKey(node)], arguments: [node, sealed] };
+    const words = [node, sealed, redis.channelOf(key)];
+    const options = { keys: [key, ownedKeysKey(node)], arguments: words };
     try {
       await redis.run((client) =>
         state.peers.length > 0 ? client.writeRoomState(options) : client.eraseRoomState(options),

@@ -89,7 +89,7 @@ export const SHARED_CLUSTER_KEY = `${KEY_PREFIX}cluster_key`;
 export const BUS_CHANNEL = `${KEY_PREFIX}bus`;
 /** Prefix of rooms. */
 const ROOM_PREFIX = `${KEY_PREFIX}room:`;
-/** Hash and channel: node → its sealed state of a room. */
+/** Hash, and channel of its changes: node → its sealed state of a room. */
 export const roomKey = (accountId: number, room: string) => `${ROOM_PREFIX}${accountId}:${room}`;
 const ROOM_KEY = new RegExp(`^${ROOM_PREFIX}(\\d+):`);
 /** Returns the account in a {@link roomKey}; undefined for any other key. */

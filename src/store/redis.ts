@@ -149,14 +149,29 @@ export class Redis {
    * @returns a function that ends the subscription
    */
   async subscribe(channel: string, listener: ChannelListener): Promise<() => void> {
-    const subscribed = this.#subscriber.add(channel, listener);
+    const name = this.channelOf(channel);
+    const subscribed = this.#subscriber.add(name, listener);
     try {
       await this.run(() => subscribed);
     } catch {
       // It has been logged.
       void subscribed.then(listener.onGap);
     }
-    return () => this.#subscriber.remove(channel, listener);
+    return () => this.#subscriber.remove(name, listener);
+  }
+
+  /** Sends a message to a channel. @throws {PartylineError} `overloaded` */
+  async publish(channel: string, message: string): Promise<void> {
+    await this.run((client) => client.publish(this.channelOf(channel), message));
+  }
+
+  /**
+   * Returns the name of a channel for commands and scripts. A server has one set of channels for all its databases: names in
+   * other databases than 0 end with the number, so that installations in two of them do not hear each other.
+   */
+  channelOf(channel: string): string {
+    const database = this.#client.options.database ?? 0;
+    return database === 0 ? channel : `${channel}@${database}`;
   }
 
   /**

@@ -1,4 +1,4 @@
-import { WEBHOOK_PREFIX, WRITE_CHECK } from '../store/keys.ts';
+import { WEBHOOK_NEWS, WEBHOOK_PREFIX, WRITE_CHECK } from '../store/keys.ts';
 import type { Redis } from '../store/redis.ts';
 import { type Change, joined, left, type WebhookRoom, type PresentPeer } from './events.ts';
 
@@ -141,7 +141,8 @@ export class WebhookStore {
   #tell(node: string, changes: NumberedChange[], dropped: number, isDead: boolean) {
     const written = JSON.stringify(changes.map(writtenChange));
     const max = String(this.#maxWaiting);
-    const words = [node, written, String(dropped), isDead ? '1' : '0', max];
+    const news = this.#redis.channelOf(WEBHOOK_NEWS);
+    const words = [node, written, String(dropped), isDead ? '1' : '0', max, news];
     const options = { keys: [WEBHOOK_PREFIX], arguments: words };
     return this.#redis.run((client) => client.tellWebhookChanges(options));
   }

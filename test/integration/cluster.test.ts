@@ -1,6 +1,8 @@
 import { expect, test } from 'vitest';
 import { type TimingOverrides, timingsWith } from '../../config/timings.ts';
+import { Accounts } from '../../src/accounts/accounts.ts';
 import { Cluster } from '../../src/cluster/cluster.ts';
+import { counters } from '../../src/counters.ts';
 import { Redis } from '../../src/store/redis.ts';
 import type { TestClient } from '../support/client.ts';
 import { eventually, silentLog } from '../support/gateway.ts';
@@ -22,6 +24,38 @@ test('peers on two nodes see each other come and go', async () => {
   await bob.ask({ type: 'leave' }, 'left');
   expect(await alice.next('peer_left')).toMatchObject({ peer: 'bob', reason: 'left' });
   expect(typesOf(alice).filter((type) => type === 'peer_joined')).toHaveLength(1);
+});
+
+test('installations in two databases of one server share nothing, though they have the same cluster key', async () => {
+  const { url } = await openRedis();
+  const open = (database: number) => {
+    const own = { REDIS_URL: `${url}/${database}`, MEDIA_WORKERS: '1' };
+    return openGateway({ ...own, CLUSTER_KEY: 'the same in both of them' });
+  };
+  const [first, second] = [await open(0), await open(1)];
+  const faultsBefore = counters.sealFaults;
+  const alice = await enter(first, 'alice');
+  const bob = await enter(second, 'bob');
+  // When these are known, so would be what came before them.
+  await enter(first, 'carol');
+  await enter(second, 'dave');
+  const joinedOf = async (client: TestClient) => {
+    await client.next('peer_joined');
+    return client.messages.filter(({ type }) => type === 'peer_joined');
+  };
+  expect(await joinedOf(alice)).toMatchObject([{ peer: 'carol' }]);
+  expect(await joinedOf(bob)).toMatchObject([{ peer: 'dave' }]);
+  for (const client of [alice, bob]) {
+    expect((await client.next('joined')).peers).toEqual([]);
+  }
+  expect(counters.sealFaults).toBe(faultsBefore);
+  const timings = timingsWith({}).redis;
+  const store = await Redis.connect({ url: `${url}/1` }, silentLog, timings);
+  cleanUps.push(() => store.close());
+  // Its node learns it by a channel, and the other node, whose account has the same number, does not.
+  await new Accounts(store).update(1, { status: 'suspended' });
+  expect(await bob.closed).toBe(4403);
+  await alice.ask({ type: 'leave' }, 'left');
 });
 
 test('speech on one node is heard on the other from its first packet, and the speaker is announced', async () => {

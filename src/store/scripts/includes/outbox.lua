@@ -8,7 +8,9 @@ Defines
   settle(account, room)                    puts room and account in order after the room's first event has changed
   takeFirst(account, room)                 removes the first event of a room
   giveUp(account, room)                    the same, and counts it as dropped
-  push(account, room, event, maxWaiting)   adds an event; drops the oldest one of a room or an account that has too many
+  push(account, room, event, maxWaiting, news)
+                                           adds an event, and tells the channel `news`; drops the oldest one of a room or an account
+                                           that has too many
 ]]
 -- Maximum number of events of one room that wait.
 local MAX_WAITING_OF_ROOM = 1000
@@ -40,7 +42,7 @@ local function giveUp(account, room)
   redis.call('HINCRBY', prefix .. 'dropped_of', account, 1)
   redis.call('INCR', prefix .. 'dropped')
 end
-local function push(account, room, event, maxWaiting)
+local function push(account, room, event, maxWaiting, news)
   local waiting = redis.call('HINCRBY', prefix .. 'counts', account, 1)
   local inRoom = redis.call('RPUSH', outboxOf(account, room), event)
   if inRoom == 1 then settle(account, room) end
@@ -49,5 +51,5 @@ local function push(account, room, event, maxWaiting)
   elseif waiting > maxWaiting then
     giveUp(account, redis.call('ZRANGE', prefix .. 'rooms:' .. account, 0, 0)[1])
   end
-  redis.call('PUBLISH', prefix .. 'news', account)
+  redis.call('PUBLISH', news, account)
 end

@@ -9,6 +9,7 @@ ARGV[2]  JSON of an array of changes: number, or 0 if telling it again does no h
 ARGV[3]  number of changes that were given up before these
 ARGV[4]  1 if the node is dead, and its peers are taken out
 ARGV[5]  maximum number of events of an account that wait
+ARGV[6]  channel of accounts that have events that wait
 Returns 1, or 0 if the node is not known: nothing is written then.
 ]]
 -- @include outbox
@@ -18,7 +19,7 @@ if not isDead and redis.call('HEXISTS', prefix .. 'nodes', ARGV[1]) == 0 then re
 local function createdAtOf(event) return string.match(event, '"created_at":"([^"]*)"') end
 local function tell(place, event)
   local account, room = string.match(place, '^(%d+)\n(.*)$')
-  push(account, room, event, maxWaiting)
+  push(account, room, event, maxWaiting, ARGV[6])
 end
 local function join(place, peer, kind, peerEvent, roomEvent)
   if redis.call('HSETNX', node, place .. '\n' .. peer, kind) == 0 then return end
