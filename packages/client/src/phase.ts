@@ -35,6 +35,8 @@ export type Wish = {
    * join().
    */
   fulfilled: boolean;
+  /** Number of joins in a row that the browser failed, as when a file of the audio did not load. */
+  faults: number;
   resolve: () => void;
   reject: (error: Error) => void;
 };

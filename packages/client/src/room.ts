@@ -4,6 +4,7 @@ import { type Deferred, defer } from './deferred.ts';
 import { RequestError } from './errors.ts';
 import { HealthWatch } from './health.ts';
 import type { RoomAudio } from './room-audio.ts';
+import { Retries } from './retries.ts';
 import type { Joined, OpenAudio, RoomParts } from './room-parts.ts';
 import type { RemotePeer, Transport } from './state.ts';
 import type { Health } from './ways.ts';
@@ -34,6 +35,7 @@ export class Room {
   #isUnheard = false;
   /** Reason for which the microphone's audio cannot be sent. */
   #microphoneFault: string | undefined;
+  readonly #microphoneRetries = new Retries();
   /** Time from which the client has had something to send, ms; undefined while it has not. */
   #speaksSinceMs: number | undefined;
   #isClosed = false;
@@ -83,13 +85,17 @@ export class Room {
     }
   }
 
-  /** Sends the microphone's audio; a failure is a trouble until it can be sent. */
+  /** Sends the microphone's audio; a failure is a trouble until it can be sent, which `health()` tries again. */
   async applyMicrophone(): Promise<void> {
     try {
       await this.apply((audio) => audio.applyMicrophone());
       this.#microphoneFault = undefined;
+      this.#microphoneRetries.end();
     } catch (error) {
       this.#microphoneFault = wordsOf(error);
+      // A file of the encoder may load later; the gateway's answer would be the same.
+      if (error instanceof RequestError) this.#microphoneRetries.end();
+      else this.#microphoneRetries.failed(performance.now());
       throw error;
     }
   }
@@ -140,6 +146,9 @@ export class Room {
     const { trouble, isPlaybackBlocked } = this;
     const { muted, microphone, refusal } = this.#parts.settings;
     const isOpen = !muted && microphone !== null && microphone.readyState !== 'ended';
+    if (isOpen && this.#microphoneRetries.take(nowMs)) {
+      this.applyMicrophone().catch(() => undefined); // `trouble` says so
+    }
     const isSystemMuted = isOpen && microphone.muted;
     // Without audio no packets are due: the gateway's report that they are missing says nothing
     // about the path.

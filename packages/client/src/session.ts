@@ -12,6 +12,7 @@ import {
   type Phase,
   type Wish,
 } from './phase.ts';
+import { isRepeated, wordsFor } from './rejoin.ts';
 import type { CloseReason } from './retry.ts';
 import type { AudioParts, RoomAudio } from './room-audio.ts';
 import { Room } from './room.ts';
@@ -69,7 +70,7 @@ export class Session {
    */
   join(from: JoinablePhase, room: string): Promise<void> {
     return new Promise((resolve, reject) => {
-      const wish = { room, fulfilled: false, resolve, reject };
+      const wish = { room, fulfilled: false, faults: 0, resolve, reject };
       if (from.name !== 'reconnecting') {
         void this.#join(from.connection, wish, from.name === 'in_room' ? from : undefined);
         return;
@@ -247,6 +248,7 @@ export class Session {
       if (superseded()) return;
       room.isReady = true;
       wish.fulfilled = true;
+      wish.faults = 0;
       wish.resolve();
     } catch (thrown) {
       if (superseded()) return;
@@ -283,13 +285,12 @@ export class Session {
   }
 
   #joinFailed(connection: Connection, wish: Wish, error: Error, from?: InRoom): void {
-    const refusal = error instanceof RequestError ? error : undefined;
-    if (refusal?.code === 'timeout' || (wish.fulfilled && refusal?.retryable)) {
+    if (isRepeated(wish, error)) {
       connection.fail(error.message); // and join it again over the next
       return;
     }
     wish.reject(error);
-    if (wish.fulfilled) this.#fault(error.message);
+    if (wish.fulfilled) this.#fault(wordsFor(error));
     this.#wish = from?.wish;
     this.#enter(from ?? { name: 'lobby', connection });
     if (!from) this.#leaveQuietly(connection);

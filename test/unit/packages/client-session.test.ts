@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { PartylineClient } from '../../../packages/client/src/client.ts';
+import { RequestError } from '../../../packages/client/src/errors.ts';
 import type { AudioParts, RoomAudio } from '../../../packages/client/src/room-audio.ts';
 
 /** Calls of the browser client at moments at which it is not simply in the lobby or in a room. The test is the gateway; Node has no audio of browsers. */
@@ -333,4 +334,84 @@ test('an error after which the connection goes on: a fault, as soon as that is k
   expect(faults).toEqual([]);
   await vi.advanceTimersByTimeAsync(1000);
   expect(faults).toEqual([expect.stringContaining('The token does not allow publishing.')]);
+});
+
+/** Notes the faults that the client tells. */
+function notedFaults(): string[] {
+  const faults: string[] = [];
+  client.on('fault', (message) => faults.push(message));
+  return faults;
+}
+
+const UNLOADED = 'Unable to load a worklet module.';
+/** Audio whose call fails a number of times, as when a file is not loaded. */
+const failing = (call: 'opened' | 'applyMicrophone', times: number) => {
+  let calls = 0;
+  special = () => ({
+    [call]: () => {
+      calls += 1;
+      return calls <= times ? Promise.reject(new DOMException(UNLOADED)) : Promise.resolve();
+    },
+  });
+  return () => calls;
+};
+
+/** Breaks the connection; the gateway does not keep the place. */
+const loseAll = () => {
+  Line.room = undefined;
+  Line.last.cut();
+};
+
+test('audio files that do not load as a room is joined again are loaded later', async () => {
+  const faults = notedFaults();
+  await client.join('kitchen');
+  for (let i = 0; i < 5; i += 1) {
+    const calls = failing('opened', 3);
+    loseAll();
+    await vi.advanceTimersByTimeAsync(12_000);
+    expect(client.state).toMatchObject({ name: 'in_room', room: 'kitchen' });
+    expect(calls()).toBe(4);
+  }
+  expect(faults).toEqual([]);
+});
+
+test('audio files that never load again: the room is given up after a while, and the user told to reload the page', async () => {
+  const faults = notedFaults();
+  await client.join('kitchen');
+  failing('opened', Infinity);
+  loseAll();
+  await vi.advanceTimersByTimeAsync(20_000);
+  expect(client.state.name).not.toBe('lobby');
+  await vi.advanceTimersByTimeAsync(120_000);
+  expect(client.state).toEqual({ name: 'lobby' });
+  expect(faults).toEqual([`Reload the page to return to the room. ${UNLOADED}`]);
+  expect(sent()).toContain('leave');
+});
+
+test('an encoder that does not load is loaded again until it can be used', async () => {
+  const faults = notedFaults();
+  const calls = failing('applyMicrophone', 3);
+  const track = Object.assign(new EventTarget(), { readyState: 'live', muted: false });
+  await client.join('kitchen', track as unknown as MediaStreamTrack);
+  expect(faults).toEqual([`You cannot be heard: ${UNLOADED}`]);
+  await vi.advanceTimersByTimeAsync(250);
+  expect(client.state).toMatchObject({ trouble: `Nobody hears you: ${UNLOADED}` });
+  await vi.advanceTimersByTimeAsync(10_000);
+  expect(client.state).not.toHaveProperty('trouble');
+  expect(calls()).toBe(4);
+  expect(faults).toHaveLength(1);
+});
+
+test('a microphone that the gateway refuses is not tried again', async () => {
+  let calls = 0;
+  special = () => ({
+    applyMicrophone: () => {
+      calls += 1;
+      return Promise.reject(new RequestError('forbidden', 'No.', false));
+    },
+  });
+  const track = Object.assign(new EventTarget(), { readyState: 'live', muted: false });
+  await client.join('kitchen', track as unknown as MediaStreamTrack);
+  await vi.advanceTimersByTimeAsync(30_000);
+  expect(calls).toBe(1);
 });

@@ -1,0 +1,23 @@
+import { RequestError } from './errors.ts';
+import type { Wish } from './phase.ts';
+
+/** Maximum number of joins in a row that the browser fails before a room is given up: with the delays between connections, about a minute. */
+const MAX_FAULTS = 8;
+
+/**
+ * Returns true if a join that failed is to be repeated over the next connection. In a room that has been joined before,
+ * the browser can play audio: a file may not have loaded because the network was only just coming back.
+ */
+export function isRepeated(wish: Wish, error: Error): boolean {
+  if (error instanceof RequestError) {
+    return error.code === 'timeout' || (wish.fulfilled && error.retryable);
+  }
+  wish.faults += 1;
+  return wish.fulfilled && wish.faults <= MAX_FAULTS;
+}
+
+/** Returns the sentences for a room that had been joined, and is given up. */
+export const wordsFor = (error: Error): string =>
+  error instanceof RequestError
+    ? error.message
+    : `Reload the page to return to the room. ${error.message}`;
