@@ -56,6 +56,10 @@ const BODY_LIMIT_BYTES = 64 * 1024;
 /** A name of 128 characters, each percent-encoded as four bytes. */
 const MAX_PARAM_LENGTH = 128 * 4 * 3;
 
+/** Paths of files whose names have a hash of their contents, and of their source maps. */
+const HASHED_FILE = /\/assets\/[^/]+-[\w-]{8}\.\w+(\.map)?$/;
+const KEPT_FOR_A_YEAR = 'public, max-age=31536000, immutable';
+
 /**
  * Creates the server without opening a port. Requests are logged by path only, because the query of `/ws`
  * holds the API key, and by the code that knows their client (visitors.ts).
@@ -144,5 +148,9 @@ export async function registerPlugins(
     root: fileURLToPath(new URL('../../build/web', import.meta.url)),
     // The files of /admin are relative to /admin/.
     redirect: true,
+    // A page loads files of its audio again hours later, when the gateway may be another version that lacks them.
+    setHeaders: (reply, path) => {
+      if (HASHED_FILE.test(path)) reply.header('cache-control', KEPT_FOR_A_YEAR);
+    },
   });
 }

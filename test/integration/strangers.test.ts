@@ -76,6 +76,23 @@ test('answers of the API are stored nowhere', async () => {
   expect((await fetch(`${url}/api/me`)).headers.get('cache-control')).toBe('no-store');
 });
 
+test('files whose names change with their contents are kept by browsers, and no others', async () => {
+  const { url } = await openGateway();
+  const load = async (path: string) => {
+    const answer = await fetch(`${url}/${path}`);
+    const caching = `${answer.status} ${answer.headers.get('cache-control')}`;
+    return { caching, text: await answer.text() };
+  };
+  const page = await load('');
+  expect(page.caching).toBe('200 public, max-age=0');
+  const files = [...page.text.matchAll(/="\.\/(assets\/[^"]+)"/g)].map(([, file]) => file!);
+  expect(files.length).toBeGreaterThan(1);
+  for (const file of files) {
+    expect((await load(file)).caching).toBe('200 public, max-age=31536000, immutable');
+  }
+  expect((await load('assets/page-00000000.js')).caching).toBe('404 null');
+});
+
 describe('requests that do not wait for answers', () => {
   const requests = (count: number, path: string) =>
     `GET ${path} HTTP/1.1\r\nHost: a\r\n\r\n`.repeat(count);
