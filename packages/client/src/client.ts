@@ -43,6 +43,7 @@ export class PartylineClient {
   #acceptedSpeakerId = '';
   readonly #ways: Ways;
   readonly #devices: DeviceWatch;
+  #connected: Promise<void> | undefined;
   #transport: Transport | undefined;
   /** Rates of the audio that is open. */
   #meter: { audio: RoomAudio; stats: StatsMeter } | undefined;
@@ -117,10 +118,24 @@ export class PartylineClient {
     return this.#session.room?.audio.mixTrack;
   }
 
-  /** Connects; resolves in the lobby, or on the way to a room that was to be joined meanwhile. @throws {ClosedError} if the gateway refuses permanently, or after `close()` */
-  connect(): Promise<void> {
-    if (this.#session.phase.name !== 'idle') throw new TypeError('connect() is called once.');
-    const connected = new Promise<void>((resolve, reject) => {
+  /**
+   * Connects; resolves in the lobby, or on the way to a room that was to be joined meanwhile. Later calls return the same.
+   * @throws {ClosedError} if the gateway refuses permanently, or after `close()`
+   */
+  async connect(): Promise<void> {
+    const { phase } = this.#session;
+    if (phase.name === 'closed') throw new ClosedError(phase.reason);
+    if (!this.#connected) {
+      this.#connected = this.#whenConnected();
+      this.#session.open();
+      // Loaded meanwhile; join() reports a failure.
+      loadAudio(this.#ways.present).catch(() => undefined);
+    }
+    await this.#connected;
+  }
+
+  #whenConnected(): Promise<void> {
+    return new Promise((resolve, reject) => {
       const stop = this.on('change', (state) => {
         if (!['lobby', 'joining', 'closed'].includes(state.name)) return;
         stop();
@@ -128,10 +143,6 @@ export class PartylineClient {
         else resolve();
       });
     });
-    this.#session.open();
-    // Loaded meanwhile; join() reports a failure.
-    loadAudio(this.#ways.present).catch(() => undefined);
-    return connected;
   }
 
   /**

@@ -336,6 +336,27 @@ test('an error after which the connection goes on: a fault, as soon as that is k
   expect(faults).toEqual([expect.stringContaining('The token does not allow publishing.')]);
 });
 
+test('the handler of a button can call connect() again, as after a microphone that was denied', async () => {
+  let isDenied = true;
+  const open = () => (isDenied ? Promise.reject(new DOMException('Denied.')) : Promise.resolve());
+  const press = async () => {
+    await client.connect();
+    await open();
+    await client.join('kitchen');
+  };
+  await expect(press()).rejects.toThrow('Denied.');
+  isDenied = false;
+  await press();
+  expect(client.state).toMatchObject({ name: 'in_room', room: 'kitchen' });
+  expect(Line.lines).toHaveLength(1);
+});
+
+test('connect() of a client that has ended is rejected, and does not throw', async () => {
+  client.close();
+  const refused = client.connect();
+  await expect(refused).rejects.toMatchObject({ name: 'ClosedError', code: 'closed' });
+});
+
 /** Notes the faults that the client tells. */
 function notedFaults(): string[] {
   const faults: string[] = [];
