@@ -1,22 +1,21 @@
 /** Time without a packet after which the path of a sender counts as broken, ms: in silence browsers send a packet every 400 ms. */
 const STOPPED_AFTER_MS = 1000;
 
+type RtpState = 'stopped' | 'flowing';
+
 /** Watches whether RTP of a browser still arrives. Pure. */
 export class RtpWatch {
-  #hasStopped = false;
+  /** State that the client knows; undefined if it may have missed the last one. */
+  #told: RtpState | undefined = 'flowing';
   /** Time since which packets are expected, ms. */
   #expectedSinceMs: number | undefined;
 
   /**
    * @param lastAtMs arrival time of the last packet; undefined before the first
    * @param isExpected false while the browser produces nothing, or is muted
-   * @returns the new state; undefined if it is unchanged
+   * @returns the new state; undefined if it is unchanged, or not known yet
    */
-  look(
-    nowMs: number,
-    lastAtMs: number | undefined,
-    isExpected: boolean,
-  ): 'stopped' | 'flowing' | undefined {
+  look(nowMs: number, lastAtMs: number | undefined, isExpected: boolean): RtpState | undefined {
     if (!isExpected) {
       this.#expectedSinceMs = undefined;
       return undefined;
@@ -25,10 +24,16 @@ export class RtpWatch {
     const sinceMs = Math.max(lastAtMs ?? -Infinity, this.#expectedSinceMs);
     const hasStopped = nowMs - sinceMs >= STOPPED_AFTER_MS;
     // A pause of the sender itself proves nothing.
-    const isBack =
-      this.#hasStopped && lastAtMs !== undefined && nowMs - lastAtMs < STOPPED_AFTER_MS;
-    if (this.#hasStopped ? !isBack : !hasStopped) return undefined;
-    this.#hasStopped = hasStopped;
-    return hasStopped ? 'stopped' : 'flowing';
+    const isFlowing = lastAtMs !== undefined && nowMs - lastAtMs < STOPPED_AFTER_MS;
+    if (!hasStopped && !isFlowing) return undefined;
+    const state = hasStopped ? 'stopped' : 'flowing';
+    if (state === this.#told) return undefined;
+    this.#told = state;
+    return state;
+  }
+
+  /** Has the state told again, even if it is unchanged: the client has lost its connection, and messages with it. */
+  tellAgain(): void {
+    this.#told = undefined;
   }
 }

@@ -290,6 +290,7 @@ export class WebRtcPeer implements Peer {
    */
   resume(connection: ClientConnection): void {
     this.#connection = connection;
+    this.#rtpWatch.tellAgain();
     this.#lease.room.resume(this);
   }
 

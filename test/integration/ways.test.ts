@@ -327,6 +327,29 @@ describe('from WebRTC', () => {
     expect(await alice.until('flowing', () => flows()[from + 1])).toBe('flowing');
     await alice.ask({ type: 'pause_producer', producer_id }, 'producer_paused');
   });
+
+  test('a browser that comes back is told whether its packets come', async () => {
+    const gateway = await openGateway({}, OFTEN);
+    const bob = await enter(gateway, 'bob', PCM);
+    const { alice, browser } = await browserOf(gateway);
+    await hears(bob, BY_WEBRTC_HZ);
+    const told = (client: TestClient, state: string) =>
+      client.until(state, () => ofType(client, 'rtp_flow').find((flow) => flow.state === state));
+    const comeBack = async (client: TestClient) => {
+      const { session_id, resume_token } = await client.next('welcome');
+      client.vanish();
+      const session = { session_id, resume_token };
+      return connect(gateway, { peer: 'alice', room: '__lobby__', ...session });
+    };
+    browser.stopTalking();
+    await told(alice, 'stopped');
+    const again = await comeBack(alice);
+    expect(await again.next('rtp_flow')).toMatchObject({ state: 'stopped' });
+    browser.talk(await opus(BY_WEBRTC_HZ));
+    await told(again, 'flowing');
+    const last = await comeBack(again);
+    expect(await last.next('rtp_flow')).toMatchObject({ state: 'flowing' });
+  });
 });
 
 test('a token that does not allow to publish: it is enough that the browser can hear', async () => {

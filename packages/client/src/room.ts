@@ -188,6 +188,7 @@ export class Room {
     if ((joined.consumers !== undefined) !== (this.#audio.transport === 'webrtc')) return false;
     this.#wire.resume(connection);
     this.#watch.reset();
+    this.#isUnheard = false; // the gateway reports it again
     this.#audio.resume(joined);
     this.speaking = new Map();
     this.#meet(joined.peers);

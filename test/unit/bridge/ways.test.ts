@@ -117,6 +117,24 @@ describe('a watch on the RTP of a browser', () => {
     expect(told).toEqual([undefined, undefined, 'stopped', undefined, 'flowing', undefined]);
   });
 
+  test('tells the state once more to a client that came back, as soon as it is known', () => {
+    const watch = new RtpWatch();
+    watch.look(0, 0, true);
+    watch.tellAgain();
+    expect([watch.look(500, 490, true), watch.look(600, 590, true)]).toEqual([
+      'flowing',
+      undefined,
+    ]);
+    expect(watch.look(2000, 590, true)).toBe('stopped');
+    watch.tellAgain();
+    expect(watch.look(2100, 590, false)).toBeUndefined();
+    expect(watch.look(2200, 590, true)).toBeUndefined();
+    expect([watch.look(3200, 590, true), watch.look(3300, 590, true)]).toEqual([
+      'stopped',
+      undefined,
+    ]);
+  });
+
   test('waits a second after what is expected has begun, and tells nothing of who is muted', () => {
     const watch = new RtpWatch();
     expect(watch.look(0, undefined, false)).toBeUndefined();

@@ -183,6 +183,18 @@ test('a client without a microphone is not told that nobody hears it, nor one th
   expect(room.trouble).toBeDefined();
 });
 
+test('packets that the gateway missed before the connection was lost may have come meanwhile', async () => {
+  const { room, settings, lookUntil, reconnect } = openRoom();
+  settings.microphone = { readyState: 'live', muted: false } as MediaStreamTrack;
+  room.receive({ type: 'rtp_flow', state: 'stopped' });
+  expect(await lookUntil(5000)).toMatchObject({ isSilenced: true });
+  reconnect(3000);
+  expect(await lookUntil(20_000)).toMatchObject({ isSilenced: false });
+  expect(room.trouble).toBeUndefined();
+  room.receive({ type: 'rtp_flow', state: 'stopped' });
+  expect(await lookUntil(20_250)).toMatchObject({ isSilenced: true });
+});
+
 test('a microphone that the system mutes is told after a second, and is no reason to change the way', async () => {
   const { room, settings, lookUntil } = openRoom();
   const microphone = { readyState: 'live', muted: false };
