@@ -22,6 +22,8 @@ export class RequestError extends PartylineError {
   override readonly name = 'RequestError';
 }
 
+export const moved = () => new RequestError('moved', 'Moved to another room.', false);
+
 /** The connection ended permanently, or could not be opened; `reason` has the close code, too. */
 export class ClosedError extends PartylineError {
   override readonly name = 'ClosedError';

@@ -16,8 +16,9 @@ export function isRepeated(wish: Wish, error: Error): boolean {
   return wish.fulfilled && wish.faults <= MAX_FAULTS;
 }
 
-/** Returns the sentences for a room that had been joined, and is given up. */
-export const wordsFor = (error: Error): string =>
-  error instanceof RequestError
-    ? error.message
-    : `Reload the page to return to the room. ${error.message}`;
+/** Returns the fault of a room that is given up; undefined if it had never been joined, and `join()` fails with the error. */
+export function faultOf(wish: Wish, error: Error): string | undefined {
+  if (!wish.fulfilled) return undefined;
+  if (error instanceof RequestError) return error.message;
+  return `Reload the page to return to the room. ${error.message}`;
+}

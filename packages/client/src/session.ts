@@ -1,6 +1,6 @@
 import type { ServerMessage } from '../../../src/protocol/messages.ts';
 import type { Connection, MessageOf } from './connection.ts';
-import { ClosedError, RequestError } from './errors.ts';
+import { ClosedError, moved, RequestError } from './errors.ts';
 import { Link, type Pause } from './link.ts';
 import { loadAudio } from './load-audio.ts';
 import { hearMute } from './muting.ts';
@@ -12,9 +12,9 @@ import {
   type Phase,
   type Wish,
 } from './phase.ts';
-import { isRepeated, wordsFor } from './rejoin.ts';
+import { faultOf, isRepeated } from './rejoin.ts';
 import type { CloseReason } from './retry.ts';
-import type { AudioParts, RoomAudio } from './room-audio.ts';
+import type { Joined, OpenAudio } from './room-parts.ts';
 import { Room } from './room.ts';
 import { LOBBY, type Resumption, type SessionParts, UNTOLD } from './session-parts.ts';
 import { WayKeeper } from './way-keeper.ts';
@@ -59,8 +59,8 @@ export class Session {
 
   /** Connects, for the first time. */
   open(): void {
-    this.#link.open();
     this.#keeper.start();
+    this.#link.open();
   }
 
   /**
@@ -114,12 +114,17 @@ export class Session {
     this.#end({ code: 'closed', closeCode: 1000, message, retryable: false });
   }
 
-  /** Changes the phase; called for every change. A room that is not in the next phase is closed. */
-  #enter(next: Phase): void {
+  /**
+   * Changes the phase; called for every change. A room that is not in the next phase is closed.
+   * @param fault reason of the change, told before it
+   */
+  #enter(next: Phase, fault?: string): void {
+    if (this.#phase.name === 'closed') return; // by a listener, in the middle of another change
     const room = roomOf(this.#phase);
     this.#phase = next;
     if (room !== roomOf(next)) room?.close();
-    this.#changed();
+    if (fault !== undefined) this.#fault(fault);
+    if (this.#phase === next) this.#changed(); // otherwise a listener has changed it again
   }
 
   readonly #changed = (): void => this.#parts.handlers.changed();
@@ -191,8 +196,8 @@ export class Session {
     if (message.type === 'media_restarted') void this.#join(connection, phase.wish);
     if (message.type === 'left') {
       this.#forget(new RequestError('left', 'The gateway ended the stay in the room.', false));
-      this.#fault(`The gateway ended the stay in the room (${message.reason}).`);
-      this.#enter({ name: 'lobby', connection });
+      const fault = `The gateway ended the stay in the room (${message.reason}).`;
+      this.#enter({ name: 'lobby', connection }, fault);
     }
   }
 
@@ -262,11 +267,7 @@ export class Session {
     }
   }
 
-  #openRoom(
-    connection: Connection,
-    joined: MessageOf<'joined'>,
-    openAudio: (parts: AudioParts) => RoomAudio,
-  ): Room {
+  #openRoom(connection: Connection, joined: Joined, openAudio: OpenAudio): Room {
     return new Room({
       self: this.#parts.self,
       connection,
@@ -290,11 +291,8 @@ export class Session {
       return;
     }
     wish.reject(error);
-    if (wish.fulfilled) this.#fault(wordsFor(error));
     this.#wish = from?.wish;
-    this.#enter(from ?? { name: 'lobby', connection });
     if (!from) this.#leaveQuietly(connection);
+    this.#enter(from ?? { name: 'lobby', connection }, faultOf(wish, error));
   }
 }
-
-const moved = () => new RequestError('moved', 'Moved to another room.', false);

@@ -35,6 +35,8 @@ class Line extends EventTarget {
   static isUp: boolean;
   /** Room in which the gateway has the client, also while it is away. */
   static room: string | undefined;
+  /** True once an operator has muted the client. */
+  static mute: boolean;
   /** Called when a request has come, and is about to be answered. */
   static heard: (request: Sent) => void;
   readonly readyState = Line.OPEN;
@@ -56,7 +58,8 @@ class Line extends EventTarget {
     const room = Line.room ?? '__lobby__';
     const resumed = Line.lines.length > 1;
     const secrets = { session_id: 's', resume_token: 't', network: '192.0.2.0/24' };
-    this.say({ type: 'welcome', room, resumed, ...secrets, resume_ms: 15_000 });
+    const { mute } = Line;
+    this.say({ type: 'welcome', room, resumed, mute, ...secrets, resume_ms: 15_000 });
     if (Line.room !== undefined) this.say({ type: 'joined', room, speaker: 1, peers: [] });
   }
 
@@ -134,6 +137,7 @@ beforeEach(async () => {
   Line.lines = [];
   Line.isUp = true;
   Line.room = undefined;
+  Line.mute = false;
   Line.heard = () => undefined;
   vi.stubGlobal('location', { href: 'https://voice.example.com/' });
   vi.stubGlobal('WebSocket', Line);
@@ -435,4 +439,82 @@ test('a microphone that the gateway refuses is not tried again', async () => {
   await client.join('kitchen', track as unknown as MediaStreamTrack);
   await vi.advanceTimersByTimeAsync(30_000);
   expect(calls).toBe(1);
+});
+
+const LEFT = { type: 'left', room: 'kitchen', reason: 'minutes_exhausted' };
+/** Two ways to lose a room for good, each of which is a fault. */
+const losses: [string, () => void][] = [
+  [
+    'the gateway ends the stay',
+    () => {
+      Line.room = undefined;
+      Line.last.say(LEFT);
+    },
+  ],
+  [
+    'the room is refused when it is joined again',
+    () => {
+      special = () => ({
+        opened: () => Promise.reject(new RequestError('forbidden', 'No.', false)),
+      });
+      loseAll();
+    },
+  ],
+];
+
+test.each(losses)('close() in a listener that is told that %s ends the client', async (_, lose) => {
+  await client.join('kitchen');
+  client.on('fault', () => client.close());
+  const states: string[] = [];
+  client.on('change', ({ name }) => states.push(name));
+  lose();
+  await reconnect();
+  expect(client.state.name).toBe('closed');
+  expect(states.filter((name) => name === 'lobby' || name === 'closed')).toEqual(['closed']);
+});
+
+test.each(losses)('join() in a listener that is told that %s joins', async (_, lose) => {
+  await client.join('kitchen');
+  const joined = new Promise<void>((resolve, reject) => {
+    client.on('fault', () => {
+      special = () => ({});
+      client.join('hall').then(resolve, reject);
+    });
+  });
+  lose();
+  await reconnect();
+  await joined;
+  expect(client.state).toMatchObject({ name: 'in_room', room: 'hall' });
+  expect(Line.room).toBe('hall');
+});
+
+test.each(losses)('a listener is told that %s before the lobby', async (_, lose) => {
+  await client.join('kitchen');
+  const told: string[] = [];
+  client.on('fault', () => told.push('fault'));
+  client.on('change', ({ name }) => told.push(name));
+  lose();
+  await reconnect();
+  expect(told.slice(-2)).toEqual(['fault', 'lobby']);
+});
+
+test('close() in a listener that is told that the client connects ends it', async () => {
+  client.close();
+  client = new PartylineClient({ peer: 'ada', getToken: () => Promise.resolve('token') });
+  client.on('change', () => client.close());
+  await expect(client.connect()).rejects.toMatchObject({ name: 'ClosedError' });
+  await vi.advanceTimersByTimeAsync(0);
+  expect(vi.getTimerCount()).toBe(0);
+});
+
+test('close() in a listener that is told of a mute by an operator ends the client', async () => {
+  Line.mute = true;
+  Line.last.cut();
+  const stop = client.on('change', () => {
+    if (!client.muted) return;
+    stop();
+    client.close();
+  });
+  await reconnect();
+  expect(client.state.name).toBe('closed');
 });
