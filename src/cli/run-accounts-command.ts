@@ -20,7 +20,7 @@ const USAGE = `npm run accounts -- COMMAND [--json]
   list
   show ID
   set-plan ID free|starter|pro
-  set-audio ID [--default-audio F] [--pinned-audio F]   "" takes one away
+  set-audio ID [--default-audio F] [--pinned-audio F]   "" removes one
   set-webhook ID URL    prints a new secret, which can be seen only now; "" takes the URL away
   suspend ID        its sockets close with 4403 at once; activate takes it back
   activate ID
