@@ -8,8 +8,8 @@ import { JANUS_PAYLOAD_TYPE, type JanusProcess } from './janus-process.ts';
 const FRAME_SAMPLES = 960;
 const SOCKET_BUFFER_BYTES = 1 << 20;
 const LEVEL_EXTENSION_ID = 1;
-/** Level in the RTP extension; Janus is not told of the extension, and mixes without it. */
-const LEVEL_DBOV = 30;
+/** RFC 6464 level of each packet. Janus is not configured to read it, and mixes without it. */
+const AUDIO_LEVEL = 30;
 
 /** A participant of a room of Janus, over plain RTP. */
 export class JanusPeer {
@@ -54,7 +54,7 @@ export class JanusPeer {
    */
   send(payload: Buffer, skippedPackets = 0): void {
     const skippedSamples = skippedPackets * FRAME_SAMPLES;
-    const packet = this.#packetizer.packetize(payload, FRAME_SAMPLES, LEVEL_DBOV, skippedSamples);
+    const packet = this.#packetizer.packetize(payload, FRAME_SAMPLES, AUDIO_LEVEL, skippedSamples);
     this.#socket.send(writeRtpPacket(packet, this.#stream));
   }
 

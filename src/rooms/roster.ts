@@ -48,7 +48,7 @@ export class Roster {
     return member && latestOf(member);
   }
 
-  /** Returns the speaker number of a peer: 16 bits, unique in the room on this node. */
+  /** Returns the speaker number of a peer (16 bits, unique in the room on this node). Reserves one if it has none; {@link leave} releases it. */
   speakerOf(name: string): number {
     const known = this.#members.get(name)?.speaker ?? this.#reserved.get(name);
     if (known !== undefined) return known;

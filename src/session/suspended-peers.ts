@@ -147,7 +147,7 @@ export class SuspendedPeers {
     for (const kept of this.of(accountId)) kept.end('minutes_exhausted');
   }
 
-  /** Hands a place over to the client that resumes it, or ends it. */
+  /** Removes and returns the suspended peer of this name, which the caller then resumes or ends; undefined if there is none. */
   take(accountId: number, name: string): SuspendedPeer | undefined {
     const kept = this.get(accountId, name);
     if (kept) this.#forget(kept);

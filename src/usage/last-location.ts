@@ -13,7 +13,7 @@ const LastLocationSchema = Type.Object({
 export type LastLocation = Static<typeof LastLocationSchema>;
 const lastLocations = Compile(LastLocationSchema);
 
-/** Reads a location as Redis stores it; undefined if there is none. */
+/** Parses a location as stored in Redis; undefined if there is none, or if it has another shape. */
 export function parseLocation(text: string | null): LastLocation | undefined {
   const place: unknown = text ? JSON.parse(text) : undefined;
   return lastLocations.Check(place) ? place : undefined;

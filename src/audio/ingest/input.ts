@@ -77,8 +77,8 @@ export class AudioInput {
   /** Arrival time of the last message, ms. */
   #atMs = 0;
   readonly #paces = new PaceHistory();
-  /** Budget for files that turn out to contain no decodable sound. */
-  readonly #unreadable = new StreamBudget(RECORDINGS, 'Recordings begin too often.');
+  /** Budget of the changes from one undeclared file or stream to another, whether readable or not. */
+  readonly #switchBudget = new StreamBudget(RECORDINGS, 'Recordings begin too often.');
 
   /**
    * @param declared format that the client declares
@@ -239,7 +239,7 @@ export class AudioInput {
         : await createIngest(
             format,
             this.#codecs,
-            isFile ? this.#outletOfFile((sound) => this.#hear(ingest, sound)) : this.#outlet,
+            isFile ? this.#outletOfFile((sound) => this.#passOn(ingest, sound)) : this.#outlet,
             {
               onFault: (fault) => this.#fail(ingest, fault),
               onInside: (inside) => this.#foundInside(ingest, inside),
@@ -295,7 +295,7 @@ export class AudioInput {
   /** Checks a message of an open stream, and hands it on if it may be heard. */
   #look(open: OpenState, message: Buffer, atMs: number, startsAtBytes: number): void {
     const otherFile = open.file && otherFileOf(message, open);
-    if (otherFile && this.#maySwitch()) {
+    if (otherFile && this.#spendSwitch()) {
       this.#receivedBytes = message.length;
       this.#open(otherFile, [{ message, atMs }], 0);
       this.#events.onDetected(otherFile);
@@ -349,7 +349,7 @@ export class AudioInput {
       return false;
     }
     const following = file.push(message, atMs);
-    if (!following || !this.#maySwitch()) return this.#state !== open;
+    if (!following || !this.#spendSwitch()) return this.#state !== open;
     const { format, arrivals } = following;
     this.#receivedBytes = arrivals.reduce((sum, arrival) => sum + arrival.message.length, 0);
     this.#open(format, arrivals, 0);
@@ -357,10 +357,10 @@ export class AudioInput {
     return true;
   }
 
-  /** @returns false if files have ended too often, which is reported to the client */
-  #maySwitch(): boolean {
+  /** Spends one change from the budget. @returns false if there is none left, which has been reported to the client */
+  #spendSwitch(): boolean {
     try {
-      this.#unreadable.spend(this.#atMs);
+      this.#switchBudget.spend(this.#atMs);
       return true;
     } catch (tooOften) {
       this.#events.onFault(tooOften);
@@ -410,8 +410,8 @@ export class AudioInput {
     this.#detect(new FormatDetector(0, turns), message, atMs);
   }
 
-  /** Handles the first sound of a file. */
-  #hear(ingest: Ingest, sound: Parameters<OpusSink>): void {
+  /** Passes on a packet of an undeclared file. The file has sound, so its messages need not be kept for a relay any more. */
+  #passOn(ingest: Ingest, sound: Parameters<OpusSink>): void {
     if (this.#state.name === 'open' && this.#state.ingest === ingest) {
       this.#state.unheard = undefined;
       this.#state.file?.reset();
@@ -428,7 +428,7 @@ export class AudioInput {
       this.#events.onFault(fault);
       return;
     }
-    if (!this.#maySwitch()) return;
+    if (!this.#spendSwitch()) return;
     if (state.unheard) {
       this.#open({ codec: 'opaque' }, state.unheard.messages, 0);
       this.#events.onDetected({ codec: 'opaque' });

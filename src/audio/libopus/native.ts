@@ -1,7 +1,7 @@
 import { FRAME_MS } from '../format.ts';
 import type { EncoderLibrary } from './libopus.ts';
 
-/** Functions of opus.h and opus_defines.h that are called. */
+/** Shared library, and the constants of opus_defines.h that are used: an application mode and requests of opus_encoder_ctl(). */
 const SONAME = 'libopus.so.0';
 const OPUS_APPLICATION_RESTRICTED_LOWDELAY = 2051;
 const OPUS_SET_BITRATE = 4002;

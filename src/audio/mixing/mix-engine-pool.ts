@@ -22,7 +22,7 @@ const INLINE_MAX_MS = 1.5 * INLINE_BUDGET_MS;
 const THREAD_BUDGET_MS = 0.8 * FRAME_MS;
 /** Mixing time a tick above which a thread falls behind, and rooms move to others if those have room. */
 const THREAD_MAX_MS = FRAME_MS;
-/** Minimum time between two replacements of threads that die soon after their start, ms. */
+/** Time after a thread was lost or failed to start, ms, in which none is started. The lost one is replaced at once, unless another was lost within this time. */
 const RESPAWN_EVERY_MS = 1000;
 
 export type MixEnginePoolEvents = {
@@ -129,7 +129,7 @@ export class MixEnginePool {
     return hasRoom ? best : (leaving?.backend ?? this.#inline);
   }
 
-  /** Starts one more thread, if the limit permits it; rooms are placed in it when it is ready. */
+  /** Starts one more thread, unless all are running, one was lost within the last second, or the pool is closed. Rooms move to it once it is ready. */
   #startThread(): void {
     const slot = this.#threads.indexOf(undefined);
     const isTooSoon = performance.now() - this.#lastLossAtMs < RESPAWN_EVERY_MS;

@@ -11,9 +11,12 @@ import {
 import type { MixBackend, MixEngine, TickReport } from './mix-engine.ts';
 import type { MixOutput } from './mix-plan.ts';
 
-/** Time without an answer after which a thread counts as hung. */
+/**
+ * Time without an answer after which a thread counts as hung, ms: the sum of the gaps between messages to it, each counted as at most
+ * {@link MAX_PAUSE_MS}.
+ */
 const MAX_SILENT_MS = 1000;
-/** Gap between two commands, ms, beyond which this thread itself may not have run. */
+/** Maximum gap between two messages that counts in full, ms: in a longer one this thread itself may have been blocked. */
 const MAX_PAUSE_MS = 100;
 
 export type MixThreadEvents = {
@@ -24,7 +27,10 @@ export type MixThreadEvents = {
 
 type Client = { output: MixOutput; onTicked: (report: TickReport) => void };
 
-/** A worker thread in which rooms are mixed. Commands go in one message per tick, and so do results. */
+/**
+ * A worker thread in which rooms are mixed. The commands of one turn of the event loop go in one message, and the thread answers each
+ * message with one. Packets alone are not sent: they wait for the next message.
+ */
 export class MixThread implements MixBackend {
   readonly kind = 'thread';
   readonly #worker: Worker;
