@@ -60,7 +60,7 @@ export class Connection {
     if (!this.#ended) this.#socket.send(JSON.stringify({ ...request, id }));
     const message = await answered;
     if (message.type === answer) return message as MessageOf<T>;
-    throw new Error(`"${message.type}" came in place of "${answer}"`);
+    throw new Error(`expected "${answer}", received "${message.type}"`);
   }
 
   send(frame: Uint8Array): void {

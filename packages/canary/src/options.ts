@@ -40,7 +40,9 @@ export function readOptions(args: string[], environment: NodeJS.ProcessEnv): Opt
   const everySeconds = Number(values.every);
   if (!(everySeconds >= LEAST_EVERY_S && everySeconds <= MOST_EVERY_S)) {
     const range = `from ${LEAST_EVERY_S} to ${MOST_EVERY_S}`;
-    throw new Error(`--every is a number of seconds ${range}: the alerts expect a round a minute`);
+    throw new Error(
+      `--every must be a number of seconds ${range}: the alerts assume a round a minute`,
+    );
   }
   const listen = values.listen === undefined ? undefined : readListen(values.listen);
   return { url: readUrl(values.url), key, everySeconds, isOnce: values.once, listen };

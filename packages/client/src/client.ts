@@ -50,7 +50,7 @@ export class PartylineClient {
 
   /** @throws {TypeError} if `transports` is empty */
   constructor({ getToken, peer, url = '/ws', transports = TRANSPORTS, assets }: ClientOptions) {
-    if (transports.length === 0) throw new TypeError('transports names at least one.');
+    if (transports.length === 0) throw new TypeError('`transports` must not be empty.');
     this.peer = peer;
     const sound = transports.includes('websocket') ? { audio: 'opus', stats: 'true' } : {};
     const endpoint = new URL(url, location.href);
@@ -113,13 +113,13 @@ export class PartylineClient {
     return this.#transport;
   }
 
-  /** The sum of all others over the WebSocket, as a track; undefined over WebRTC, where each peer has a track. */
+  /** Track with the mix of all other peers over the WebSocket; undefined over WebRTC, where each peer has a track. */
   get mixTrack(): MediaStreamTrack | undefined {
     return this.#session.room?.audio.mixTrack;
   }
 
   /**
-   * Connects; resolves in the lobby, or on the way to a room that was to be joined meanwhile. Later calls return the same.
+   * Connects; resolves in the lobby, or while a room is being joined for which `join()` was called meanwhile. Later calls return the same.
    * @throws {ClosedError} if the gateway refuses permanently, or after `close()`
    */
   async connect(): Promise<void> {
@@ -147,7 +147,8 @@ export class PartylineClient {
 
   /**
    * Joins a room, or moves to it from another, and speaks there with `microphone` (without one: only listens). The
-   * track stays the caller's, who stops it. Resolves when we hear and are heard: while the connection is broken, over the next one.
+   * caller still owns the track, and stops it. Resolves when the audio is open in both directions; while the connection is
+   * broken, that is after the next one is open.
    * @throws {RequestError} when the join is refused: the client is then where it was, or in the lobby if the connection was broken
    * @throws {ClosedError} if the connection ended permanently
    */
@@ -155,7 +156,7 @@ export class PartylineClient {
     const { phase } = this.#session;
     const before = this.#settings.microphone;
     if (phase.name !== 'lobby' && phase.name !== 'in_room' && phase.name !== 'reconnecting') {
-      throw new TypeError(`join() is for the lobby and for a room, not while ${phase.name}.`);
+      throw new TypeError(`join() cannot be called while the client is ${phase.name}.`);
     }
     this.#settings.microphone = microphone;
     this.#devices.microphoneChanged();
@@ -174,7 +175,7 @@ export class PartylineClient {
     }
   }
 
-  /** Goes back to the lobby; resolves when the gateway knows. */
+  /** Returns to the lobby. Resolves when the gateway has answered. */
   leave(): Promise<void> {
     return this.#session.leave();
   }
@@ -187,7 +188,7 @@ export class PartylineClient {
     return this.#setMuted(false);
   }
 
-  /** Speaks with another track from now on, or (`null`) only listens. @throws {RequestError} */
+  /** Sends `track` from now on; with `null` the client only listens. @throws {RequestError} */
   async setMicrophone(track: MediaStreamTrack | null): Promise<void> {
     this.#settings.microphone = track;
     this.#devices.microphoneChanged();
@@ -195,13 +196,14 @@ export class PartylineClient {
   }
 
   /**
-   * Sets how loud a peer is heard here, in this room and in later ones. Over the WebSocket in steps of 1 dB.
-   * @param gain 0 (not heard) to 4; 1 is as it was sent
+   * Sets how loud a peer is heard here, in this room and in later ones; over the WebSocket in steps of 1 dB.
+   * @param gain 0 (not heard) to 4; 1 leaves the volume as it was sent
    * @throws {RangeError}
    * @throws {RequestError}
    */
   async setVolume(peer: string, gain: number): Promise<void> {
-    if (!(gain >= 0 && gain <= MAX_GAIN)) throw new RangeError(`A gain is 0 to ${MAX_GAIN}.`);
+    if (!(gain >= 0 && gain <= MAX_GAIN))
+      throw new RangeError(`\`gain\` must be between 0 and ${MAX_GAIN}.`);
     const { volumes } = this.#settings;
     if (gain === 1) volumes.delete(peer);
     else volumes.set(peer, gain);
@@ -214,9 +216,9 @@ export class PartylineClient {
   }
 
   /**
-   * Plays on another device, where the browser can; on others it goes on with the default one.
-   * @param deviceId of a `MediaDeviceInfo`; empty: the default speakers
-   * @throws {DOMException} no such device, or not allowed: the device before it stays in use
+   * Plays audio on another device. Browsers without `setSinkId` keep the default device.
+   * @param deviceId `deviceId` of a `MediaDeviceInfo`; an empty string selects the default speakers
+   * @throws {DOMException} if there is no such device, or it is not allowed: the previous device stays in use
    */
   async setSpeaker(deviceId: string): Promise<void> {
     const settings = this.#settings;
@@ -240,7 +242,7 @@ export class PartylineClient {
     this.#session.room?.audio.resumePlayback();
   }
 
-  /** Statistics of the sound since the last call, the same for all transports; undefined outside of rooms. */
+  /** Returns statistics of the audio since the last call, the same for all transports; undefined outside of rooms. */
   async stats(): Promise<ClientStats | undefined> {
     const audio = this.#session.room?.audio;
     if (!audio) return undefined;
@@ -260,7 +262,7 @@ export class PartylineClient {
     this.#session.close();
   }
 
-  /** Muting holds also for rooms that are joined later. The track is silent at once, whatever the gateway answers. */
+  /** Mutes or unmutes in this room and in later ones. The track is silent at once, whatever the gateway answers. */
   async #setMuted(muted: boolean): Promise<void> {
     this.#settings.muted = muted;
     this.#settings.isMutedByGateway = false;

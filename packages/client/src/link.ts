@@ -3,7 +3,7 @@ import { Connection, type MessageOf } from './connection.ts';
 import { TokenError } from './errors.ts';
 import { reasonForCloseCode, retryDelayMs, welcomeTimeoutMs, type CloseReason } from './retry.ts';
 
-/** A broken connection, and the time of the next attempt. */
+/** State between two connections. `attempt` counts from 0; `retryAt` is the time of the next attempt, Unix time in ms. */
 export type Pause = { reason: CloseReason; attempt: number; retryAt: number };
 
 type LinkHandlers = {

@@ -12,7 +12,7 @@ export class LobbyWatch {
   /**
    * Checks the connection; called a few times a second.
    * @param connection undefined while the client is not in the lobby
-   * @param nowMs of `performance.now()`
+   * @param nowMs current time by `performance.now()`
    */
   look(connection: Connection | undefined, nowMs: number): void {
     if (connection !== this.#connection) {

@@ -9,16 +9,16 @@ export type Phase =
   | { name: 'lobby'; connection: Connection }
   | Joining
   | InRoom
-  /** The room's audio goes on while there is no connection, if the room could be `kept`. */
+  /** `kept`: room whose audio continues without a connection; undefined if there is none. */
   | { name: 'reconnecting'; pause: Pause; wish?: Wish; kept?: Room };
 
 export type Joining = {
   name: 'joining';
   connection: Connection;
   wish: Wish;
-  /** False if we come from the lobby, and the gateway has not been asked for the room yet: there is nothing to leave. */
+  /** True once `join` has been sent, or if the client was not in the lobby before. While false, a `leave` is not needed. */
   isAsked: boolean;
-  /** A move keeps the old room until the new one has let us in. */
+  /** Room that the client moves away from; it stays open until the new one has been joined. */
   from?: InRoom;
 };
 
@@ -27,7 +27,7 @@ export type InRoom = { name: 'in_room'; connection: Connection; room: Room; wish
 /** Phase in which a room can be joined. */
 export type JoinablePhase = Extract<Phase, { name: 'lobby' | 'in_room' | 'reconnecting' }>;
 
-/** Room that the caller wants to be in until it leaves: joined again after the connection or the media was lost. */
+/** Room that the caller asked for, until `leave()`. The client joins it again after the connection or the media was lost. */
 export type Wish = {
   room: string;
   /**
@@ -41,7 +41,7 @@ export type Wish = {
   reject: (error: Error) => void;
 };
 
-/** The room that is open in a phase. */
+/** Returns the room that is open in a phase. */
 export function roomOf(phase: Phase): Room | undefined {
   if (phase.name === 'joining') return phase.from?.room;
   if (phase.name === 'reconnecting') return phase.kept;

@@ -330,7 +330,7 @@ export class Room {
     const next = this.#next;
     this.#next = undefined;
     next?.audio.close();
-    next?.done.reject(new RequestError('left', 'The change was given up.', true));
+    next?.done.reject(new RequestError('left', 'The change of transport was cancelled.', true));
   }
 }
 

@@ -64,7 +64,7 @@ export class Session {
   }
 
   /**
-   * Joins a room from the lobby or another room, or over the next connection. Resolves when we hear and are heard.
+   * Joins a room from the lobby or another room, or over the next connection. Resolves when the audio is open in both directions.
    * @throws {RequestError}
    * @throws {ClosedError}
    */
@@ -81,7 +81,7 @@ export class Session {
     });
   }
 
-  /** Goes back to the lobby; resolves when the gateway knows. */
+  /** Returns to the lobby. Resolves when the gateway has answered. */
   async leave(): Promise<void> {
     this.#forget(new RequestError('left', 'The room was left.', false));
     const phase = this.#phase;
@@ -195,8 +195,8 @@ export class Session {
     if (phase.name !== 'in_room') return;
     if (message.type === 'media_restarted') void this.#join(connection, phase.wish);
     if (message.type === 'left') {
-      this.#forget(new RequestError('left', 'The gateway ended the stay in the room.', false));
-      const fault = `The gateway ended the stay in the room (${message.reason}).`;
+      this.#forget(new RequestError('left', 'The gateway removed you from the room.', false));
+      const fault = `The gateway removed you from the room (${message.reason}).`;
       this.#enter({ name: 'lobby', connection }, fault);
     }
   }

@@ -73,7 +73,7 @@ export type ClientState =
       /** Sentence that says why audio does not flow, in one direction or both; absent while it flows. */
       trouble?: string;
     }
-  /** The connection broke; the next attempt is at `retryAt` (Unix time in ms). */
+  /** The connection broke. */
   | {
       name: 'reconnecting';
       /** Room that the client will be in again, if the caller is in one. */
@@ -81,7 +81,9 @@ export type ClientState =
       /** True if audio flows in both directions meanwhile. */
       hasAudio: boolean;
       reason: CloseReason;
+      /** Number of the next attempt, counted from 0 after a connection that lasted. */
       attempt: number;
+      /** Time of the next attempt, Unix time in ms. */
       retryAt: number;
     }
   /** Final state: after `close()`, or for a reason that another attempt would not change. */

@@ -9,7 +9,7 @@ import type { ChangeFault, Ways } from './ways.ts';
 
 /** Interval at which the state of the audio is checked, ms. */
 const LOOK_EVERY_MS = 250;
-/** Codes of a change that was given up because nothing came by the new way: by the gateway, and by this client. */
+/** Codes of a change that was given up because no audio arrived over the new transport: by the gateway, and by this client. */
 const NO_AUDIO_CODES: ReadonlySet<string> = new Set(['media_lost', 'no_path']);
 /** Codes of a change whose room was left meanwhile, or whose connection was lost. */
 const INTERRUPTED_CODES: ReadonlySet<string> = new Set([
@@ -25,11 +25,14 @@ type WayKeeperParts = {
   room: () => Room | undefined;
   /** The connection, while the client is in the lobby. */
   lobby: () => Connection | undefined;
-  /** Sound goes another way. */
+  /** Called when the transport has changed. */
   changed: () => void;
 };
 
-/** Looks how the sound of a room does, and lets it go another way if it does badly, or if a better one may be open again. In the lobby it looks after the connection alone. */
+/**
+ * Checks the health of a room's audio at intervals, and changes the transport if audio does not flow or the preferred transport may work
+ * again. In the lobby it only checks the connection.
+ */
 export class WayKeeper {
   readonly #parts: WayKeeperParts;
   readonly #lobby = new LobbyWatch();
@@ -53,7 +56,7 @@ export class WayKeeper {
     this.#stopLooking?.();
   }
 
-  /** Looks now: something has happened. Never rejects. */
+  /** Checks now instead of at the next interval. Never rejects. */
   async look(): Promise<void> {
     const { ways } = this.#parts;
     const room = this.#parts.room();
@@ -81,7 +84,7 @@ export class WayKeeper {
       ways.changed(transport, performance.now());
       this.#parts.changed();
     } catch (error) {
-      // The old way goes on, and `trouble` says so where it does not carry.
+      // The old transport stays in use; `trouble` tells if it does not carry audio.
       ways.failed(transport, performance.now(), faultOf(error));
     } finally {
       this.#isChanging = false;

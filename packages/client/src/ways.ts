@@ -1,18 +1,18 @@
 import type { Transport } from './state.ts';
 
-/** Time after which WebRTC that has no path is given up for the WebSocket, ms. On a good network a path takes a tenth. */
+/** Time without a path after which WebRTC is given up for the WebSocket, ms. On a good network a path takes a tenth of it. */
 const PATIENCE_MS = 2500;
-/** Shortest time before the preferred transport is tried again, ms: each change may be heard. */
+/** Minimum time before the preferred transport is tried again, ms: each change may be heard. */
 const BETWEEN_ATTEMPTS_MS = 60_000;
-/** Time after which a way back has proved good, ms. */
+/** Time after which a change back to the preferred transport counts as successful, ms. */
 const LASTING_MS = 120_000;
-/** Shortest time after a change for which a path must be dead before it is left, ms: it may just be coming about. */
+/** Minimum time between a change and the next one because of a dead path, ms: the path may just be opening. */
 const SETTLING_MS = 5000;
-/** Shortest time before a dead path is left again after that failed, ms. */
+/** Minimum time between a failed change because of a dead path and the next attempt, ms. */
 const BETWEEN_ESCAPES_MS = 10_000;
-/** Shortest time before one that carries in one direction is left again after that failed, ms. */
+/** Minimum time between a failed change because audio flowed in only one direction and the next attempt, ms. */
 const BETWEEN_RETREATS_MS = 30_000;
-/** Longest time between two attempts to go back to the preferred transport, ms. */
+/** Maximum time between two attempts to change back to the preferred transport, ms. */
 const LONGEST_PAUSE_MS = 30 * 60_000;
 
 /** State of the present transport. */
@@ -20,27 +20,28 @@ export type Health = {
   transport: Transport;
   /** Time for which it has waited for a path, ms; 0 if it has one or needs none. */
   pathlessMs: number;
-  /** The path that it had is broken. */
+  /** True if the path that it had is broken. */
   isInterrupted: boolean;
-  /** Sound that is sent does not arrive, or sound that should come does not. */
+  /** True if sent audio does not arrive at the gateway, or audio of others does not arrive here. */
   isSilenced: boolean;
 };
 
-/** Networks on which WebRTC was of no use lately. */
+/** Networks on which WebRTC recently did not work. */
 export type WayMemory = {
   isBlocked(network: string): boolean;
   setBlocked(network: string, isBlocked: boolean): void;
 };
 
 /**
- * Cause for which a change of the transport came to nothing: no audio came by the new one, for which the network is held to be the reason; the room was
- * left, or its connection lost, which says nothing of the transport; or the transport could not be used.
+ * Reason why a change of the transport failed. `no_audio`: no audio arrived over the new transport, probably because of the network;
+ * `interrupted`: the room was left or the connection was lost, which says nothing about the transport; `refused`: the browser or the
+ * gateway cannot use it.
  */
 export type ChangeFault = 'no_audio' | 'interrupted' | 'refused';
 
 /**
- * Chooses how sound goes: by the preferred transport, by the other one where that does not carry, and back when it does. It only says
- * what to do; times are in ms of any steady clock.
+ * Chooses the transport: the preferred one, the other one while the preferred one does not work, and the preferred one again when it may
+ * work. It only decides, and changes nothing itself. Times are of one monotonic clock, ms.
  */
 export class Ways {
   readonly #transports: readonly Transport[];
@@ -48,11 +49,11 @@ export class Ways {
   #network = '';
   #present: Transport;
   #lastChangeMs = -Infinity;
-  /** From when on the preferred transport is left because its path is dead. */
+  /** Time from which a dead path is a reason to leave the preferred transport, ms. */
   #leavesDeadMs = -Infinity;
-  /** From when on it is left because sound is missing although there is a path. */
+  /** Time from which missing audio, although there is a path, is a reason to leave the preferred transport, ms. */
   #leavesSilencedMs = -Infinity;
-  /** From when on the way back to it is tried. */
+  /** Time from which the preferred transport is tried again, ms. */
   #nextAttemptMs = Infinity;
   #pauseMs = BETWEEN_ATTEMPTS_MS;
 
@@ -71,12 +72,12 @@ export class Ways {
     return this.#transports.find((transport) => transport !== this.#preferred);
   }
 
-  /** The memory is about WebRTC alone: a WebSocket that could not be used says nothing of a network. */
+  /** True if the memory applies: it is about WebRTC alone, because a WebSocket that cannot be used says nothing about a network. */
   get #prefersWebRtc(): boolean {
     return this.#preferred === 'webrtc';
   }
 
-  /** There is a choice. */
+  /** True if there is a choice. */
   get areSeveral(): boolean {
     return this.#other !== undefined;
   }
@@ -86,7 +87,7 @@ export class Ways {
     return this.#present;
   }
 
-  /** Takes the network that the gateway sees: what was found out on another does not hold. */
+  /** Handles a change of the client's public network: what was learned on the previous one no longer applies. */
   onNetwork(network: string, nowMs: number): void {
     if (network === this.#network) return;
     this.#network = network;
@@ -98,11 +99,11 @@ export class Ways {
       this.#waitFrom(nowMs);
     } else {
       this.#present = this.#preferred;
-      this.#nextAttemptMs = nowMs; // a room that is kept from before may go another way
+      this.#nextAttemptMs = nowMs; // a room that was kept may still use the other transport
     }
   }
 
-  /** The transport to change to now; undefined: none. */
+  /** Returns the transport to change to now; undefined to stay. */
   next(health: Health, nowMs: number): Transport | undefined {
     if (health.transport !== this.#preferred) {
       return nowMs >= this.#nextAttemptMs ? this.#preferred : undefined;
@@ -115,7 +116,7 @@ export class Ways {
     return isLeft ? this.#other : undefined;
   }
 
-  /** The preferred transport cannot be used at all here. @returns whether there is another */
+  /** Notes that the preferred transport cannot be used here. @returns true if another takes its place */
   giveUpPreferred(nowMs: number): boolean {
     if (!this.#other || this.#present !== this.#preferred) return false;
     // Its code was not loaded, or browser or gateway lack it: that says nothing of the network.
@@ -123,7 +124,7 @@ export class Ways {
     return true;
   }
 
-  /** Sound goes by this transport now, because of what the network does. */
+  /** Notes that audio now goes over `transport`, because of the network. */
   changed(transport: Transport, nowMs: number): void {
     const isBack = transport === this.#preferred;
     if (this.#prefersWebRtc) this.#memory.setBlocked(this.#network, !isBack);
@@ -137,12 +138,12 @@ export class Ways {
     this.#leavesDeadMs = nowMs + SETTLING_MS;
     this.#leavesSilencedMs = nowMs + BETWEEN_ATTEMPTS_MS;
     if (transport === this.#preferred) return;
-    // A way back that did not last counts as one that failed.
+    // A change back that did not last counts as a failed one.
     if (lastedMs >= LASTING_MS) this.#pauseMs = BETWEEN_ATTEMPTS_MS;
     this.#waitFrom(nowMs);
   }
 
-  /** The change to this transport came to nothing. */
+  /** Notes that the change to `transport` failed. */
   failed(transport: Transport, nowMs: number, cause: ChangeFault): void {
     if (transport === this.#preferred) {
       // `onNetwork` has set the preferred transport for the next joins, but it has just failed.

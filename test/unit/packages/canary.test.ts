@@ -141,7 +141,7 @@ describe('readOptions()', () => {
     [['--key', 'k', '--url', 'ftp://x'], '--url'],
     [[...words, '--every', '1'], '--every'],
     [[...words, '--every', 'often'], '--every'],
-    [[...words, '--every', '61'], '--every is a number of seconds from 8 to 60'],
+    [[...words, '--every', '61'], '--every must be a number of seconds from 8 to 60'],
     [[...words, '--listen', 'here'], '--listen'],
     [[...words, '--listen', ':70000'], '--listen'],
     [[...words, '--louder'], '--louder'],

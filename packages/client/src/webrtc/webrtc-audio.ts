@@ -184,7 +184,7 @@ export class WebRtcAudio implements RoomAudio {
     return entries.findLast((entry) => entry.peer === peer)?.consumer.track;
   }
 
-  /** For the click that the browser wanted. */
+  /** Resumes playback. Call it in the handler of a click, if the browser requires one. */
   resumePlayback(): void {
     this.#playback.resume();
   }
