@@ -53,7 +53,10 @@ export async function openDemoAccount(
   const account = demo?.account ?? (await findDemo(redis, accounts));
   if (account?.status === 'active' && isReachable(settings)) {
     const advice = `set DEMO_ACCOUNT=false, and close it with: npm run accounts -- close ${account.id}`;
-    log.warn({ account: account.id }, `demo account is active on a node others reach: ${advice}`);
+    log.warn(
+      { account: account.id },
+      `demo account active on a node that other machines can reach; ${advice}`,
+    );
   }
   return demo;
 }

@@ -124,25 +124,25 @@ function locationReporter(
   const { leases, places, takeover } = parts;
   const isElsewhere = lastLocation !== undefined && !places.get(credentials.account.id, query.peer);
   let elsewhere = isElsewhere ? lastLocation : undefined;
-  const onFault = (fault: unknown) => {
-    log.warn({ err: fault }, 'location of the peer not shared');
-  };
+  const warnOf = (failure: string) => (fault: unknown) => log.warn({ err: fault }, failure);
+  const onNotStored = warnOf('location of the peer not stored');
+  const onNotAnnounced = warnOf('move of the peer not announced');
   return {
     onPlace: (room, kind) => {
       const location = room === undefined ? undefined : { sessionId, room, kind };
-      leases.place(holder, location).catch(onFault);
+      leases.place(holder, location).catch(onNotStored);
     },
     onSettled: (room) => {
-      if (isElsewhere) takeover.settled(holder, order, room).catch(onFault);
+      if (isElsewhere) takeover.settled(holder, order, room).catch(onNotAnnounced);
       elsewhere = undefined;
     },
     giveUpElsewhere: (reason) => {
       const given = elsewhere;
-      if (given) takeover.left(holder, order, reason).catch(onFault);
+      if (given) takeover.left(holder, order, reason).catch(onNotAnnounced);
       elsewhere = undefined;
       if (!given || mayStillBeKept(given, admittedAtMs, parts)) return given;
       // Redis still has it, because its lease was taken over.
-      leases.place(holder).catch(onFault);
+      leases.place(holder).catch(onNotStored);
       return undefined;
     },
   };

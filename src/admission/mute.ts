@@ -25,7 +25,10 @@ export async function mute(
   ])) {
     if (outcome.status === 'fulfilled') continue;
     const fault: unknown = outcome.reason;
-    log.warn({ err: fault, account: accountId, peer }, 'media of a peer lost while it was muted');
+    log.warn(
+      { err: fault, account: accountId, peer },
+      'media of the peer lost while muting or unmuting it',
+    );
   }
   return session !== undefined || kept !== undefined;
 }

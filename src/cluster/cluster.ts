@@ -103,7 +103,7 @@ export class Cluster {
         claim().catch((fault: unknown) =>
           log.error(
             { err: fault },
-            'redis forgot this node; its format and key could not be written again',
+            'redis lost the entries of this node; format and key not rewritten',
           ),
         );
       },

@@ -47,7 +47,7 @@ export async function forgetClusterKey(
   } catch (fault) {
     log.warn(
       { err: fault },
-      'a node with another CLUSTER_KEY or format is refused until this one is dead',
+      'key and format of this node not removed; nodes with others are refused until its heartbeat expires',
     );
   }
 }

@@ -34,7 +34,7 @@ export class RefusalLog {
       return;
     }
     this.#addresses.set(key, { byReason: {}, isTold: true });
-    this.#log.info({ address: key, refused: { [reason]: 1 } }, 'refused');
+    this.#log.info({ address: key, refused: { [reason]: 1 } }, 'request refused');
   }
 
   close(): void {

@@ -207,7 +207,7 @@ export class MediaWorker {
     this.#worker.getResourceUsage().then(
       ({ ru_utime: userMs, ru_stime: systemMs }) => this.#measured(userMs + systemMs),
       (fault: unknown) => {
-        if (!this.isLost) this.#log.warn({ err: fault }, 'media worker not measured');
+        if (!this.isLost) this.#log.warn({ err: fault }, 'media worker load not read');
       },
     );
   }

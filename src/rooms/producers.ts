@@ -132,7 +132,8 @@ export class Producers {
       if (of !== name) continue;
       this.#hear(name, id).catch((fault: unknown) => {
         // Requests of a producer that has ended meanwhile are rejected.
-        if (this.#remote.has(id)) this.#parts.log.error({ err: fault }, 'peer not heard');
+        if (this.#remote.has(id))
+          this.#parts.log.error({ err: fault }, 'producer of another node not connected');
       });
     }
   }

@@ -132,7 +132,7 @@ export class RoomMedia {
         return router;
       } catch (fault) {
         signal.throwIfAborted();
-        this.#log.warn({ err: fault }, 'no media worker for the room yet');
+        this.#log.warn({ err: fault }, 'room has no media worker; retrying');
         await delay(waitMs, undefined, { signal });
       }
     }

@@ -167,7 +167,7 @@ export class Presence {
     peer.listen();
     this.#attach(peer);
     void peer.hearsAll().then(() => this.#parts.onSettled(room));
-    this.#client.log.info({ room, kind: peer.kind }, 'joined');
+    this.#client.log.info({ room, kind: peer.kind }, 'room joined');
   }
 
   async #beginChange(room: string, { id }: JoinMessage, ways: Ways): Promise<void> {
@@ -182,7 +182,7 @@ export class Presence {
       },
       onFailed: (fault) => {
         this.#change = undefined;
-        this.#client.log.info({ room, kind: after.kind }, 'way not changed');
+        this.#client.log.info({ room, kind: after.kind }, 'media not changed');
         this.#answer(id, errorMessage(fault));
       },
     });
@@ -212,7 +212,7 @@ export class Presence {
     const { volume, mute } = this.#audio.describeSettings();
     this.#answer(replyTo, { type: 'media_changed', kind: after.kind, volume, mute });
     if (configured) this.#client.notify(configured);
-    this.#client.log.info({ room, kind: after.kind }, 'way changed');
+    this.#client.log.info({ room, kind: after.kind }, 'media changed');
   }
 
   #giveUpChange(): void {
@@ -243,7 +243,7 @@ export class Presence {
       peer.listenAgain();
     }
     this.#attach(peer);
-    this.#client.log.info({ room, kind: peer.kind }, 'resumed');
+    this.#client.log.info({ room, kind: peer.kind }, 'room resumed');
   }
 
   /** Sends the client the present state of its room, in place of the events that it missed. */
@@ -271,7 +271,7 @@ export class Presence {
     kept?.end(reason);
     this.#answer(replyTo, { type: 'left', room, reason });
     this.#parts.onPlace(undefined, kind);
-    this.#client.log.info({ room, reason }, 'left');
+    this.#client.log.info({ room, reason }, 'room left');
   }
 
   /** Gives up the kept place of a client that has come back only to the lobby, here or on another node. */

@@ -80,7 +80,7 @@ export class SuspendedPeer implements ClientConnection {
 
   /** Ends the place after a fault of its peer. */
   fail(fault: unknown): void {
-    this.log.info({ err: fault }, 'kept place lost');
+    this.log.info({ err: fault }, 'kept place ended after a fault');
     this.end(this.place.reason);
   }
 

@@ -181,7 +181,7 @@ export class RedisServer {
       }
       return;
     }
-    this.#log.error('another server listens on the socket of the own redis-server');
+    this.#log.error('redis-server not restarted: another server listens on its socket; retrying');
     this.#startAgainLater();
   }
 

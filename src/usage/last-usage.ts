@@ -154,7 +154,8 @@ export class LastUsage {
     } catch (fault) {
       // A gateway with an operator's Redis may have no data folder.
       const isMissing = fault instanceof Error && 'code' in fault && fault.code === 'ENOENT';
-      if (!isMissing) this.#log.error({ err: fault }, 'usage of earlier processes not looked for');
+      if (!isMissing)
+        this.#log.error({ err: fault }, 'usage files of earlier processes not listed');
       return [];
     }
   }

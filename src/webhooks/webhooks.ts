@@ -138,10 +138,7 @@ export class Webhooks {
     try {
       if (this.#node && this.#present.size === 0) await this.#store.retire(this.#node);
     } catch (fault) {
-      this.#log.error(
-        { err: fault, changes: this.#waiting.length },
-        'webhooks: changes not written',
-      );
+      this.#log.error({ err: fault, changes: this.#waiting.length }, 'webhook changes not written');
     }
   }
 
@@ -153,7 +150,7 @@ export class Webhooks {
       this.#isIncomplete = true;
       this.#log.error(
         { dropped: this.#dropped },
-        'webhooks: too many changes while redis is disconnected',
+        'webhook changes dropped: too many while redis is disconnected',
       );
     }
     this.#append(change);
@@ -177,7 +174,7 @@ export class Webhooks {
       this.#isIncomplete = true;
       this.#wake();
     } catch (fault) {
-      this.#log.warn({ err: fault }, 'webhooks: changes of accounts not applied; retrying');
+      this.#log.warn({ err: fault }, 'webhook accounts not read; retrying');
       if (this.#closing.signal.aborted) return;
       clearTimeout(this.#reloading);
       this.#reloading = setTimeout(() => void this.#reload(), this.#retryAfterMs);
@@ -199,7 +196,7 @@ export class Webhooks {
       } catch (fault) {
         this.#log.warn(
           { err: fault, changes: this.#waiting.length },
-          'webhooks: changes written late',
+          'webhook changes not written; retrying',
         );
         if (signal.aborted) break;
         await delay(this.#retryAfterMs, undefined, { signal }).catch(() => {});

@@ -329,7 +329,7 @@ export class WhipService {
     }
     if (isElsewhere) {
       takeover.settled(holder, order, room).catch((fault: unknown) => {
-        log.warn({ err: fault }, 'location of the peer not shared');
+        log.warn({ err: fault }, 'move of the peer not announced');
       });
     }
     return created;

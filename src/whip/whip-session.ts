@@ -176,7 +176,7 @@ export class WhipSession implements ClientConnection, LiveSession {
     for (const half of this.#halves.values()) {
       this.#look(half);
       if (!half.isOverdue(nowMs, this.#parts.patience)) continue;
-      this.log.info({ kind: half.kind, state: half.state }, 'whip client given up');
+      this.log.info({ kind: half.kind, state: half.state }, 'whip client timed out');
       this.endHalf(half, half.state === 'dead' ? 'media_lost' : 'closed');
     }
   }

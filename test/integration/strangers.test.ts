@@ -353,7 +353,7 @@ test('the log sums up what an account over its requests is refused', async () =>
   for (let tries = 0; tries < 10; tries += 1) await fetch(`${url}/api/me`, { headers });
   gateway.child.kill('SIGTERM');
   await gateway.exited;
-  expect(gateway.logged('refused')).toHaveLength(1);
+  expect(gateway.logged('request refused')).toHaveLength(1);
   const [summary] = gateway.logged('further requests refused');
   expect(summary?.['refused']).toEqual({ '429': 8 });
   expect(gateway.output.match(/"path":"\/api\/me"/g)).toHaveLength(2);
@@ -373,7 +373,7 @@ test('the log sums up what strangers are refused, and leaves health checks out',
   }
   gateway.child.kill('SIGTERM');
   await gateway.exited;
-  expect(gateway.logged('refused')).toHaveLength(1);
+  expect(gateway.logged('request refused')).toHaveLength(1);
   const [summary] = gateway.logged('further requests refused');
   expect(summary?.['refused']).toEqual({ '401': 19, unauthorized: 20 });
   expect(gateway.output.match(/healthz|readyz|metrics|api\/me/g)).toBe(null);

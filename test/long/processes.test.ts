@@ -68,8 +68,8 @@ const gatewayPids = (node: GatewayProcess) =>
 
 /** Returns the process in which each of `peers` peers has joined, in that order. */
 async function pidsOfPeers(node: GatewayProcess, peers: number): Promise<number[]> {
-  await eventually('a line for each', () => node.logged('joined').length === peers);
-  return node.logged('joined').map(({ pid }) => pid as number);
+  await eventually('a line for each', () => node.logged('room joined').length === peers);
+  return node.logged('room joined').map(({ pid }) => pid as number);
 }
 
 /** To which process the kernel has dealt each connection, by the order in which they were made. */

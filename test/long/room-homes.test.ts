@@ -58,11 +58,11 @@ test('a join, in the query or in the lobby: peers of a room are in one process, 
       return client;
     }),
   );
-  await eventually('a line for each', () => node.logged('joined').length === peers);
+  await eventually('a line for each', () => node.logged('room joined').length === peers);
   const pidsOf = (room: number) =>
     new Set(
       node
-        .logged('joined')
+        .logged('room joined')
         .filter((line) => line['room'] === `room ${room}`)
         .map(({ pid }) => pid),
     );

@@ -198,13 +198,16 @@ describe('POST /api/admin/drain', () => {
       const { started, client, url, apiKey } = await startWith(direct, { PROCESSES });
       // A process without clients ends as soon as it is asked to, and may be the one that the next request comes to.
       const clients = [client];
-      const busy = () => new Set(started.logged('joined').map(({ pid }) => pid)).size;
+      const busy = () => new Set(started.logged('room joined').map(({ pid }) => pid)).size;
       while (busy() < Number(PROCESSES)) {
         const name = `p${clients.length}`;
         const other = await TestClient.connect(url, { room: name, peer: name, api_key: apiKey });
         await other.next('joined');
         clients.push(other);
-        await eventually('it is logged', () => started.logged('joined').length === clients.length);
+        await eventually(
+          'it is logged',
+          () => started.logged('room joined').length === clients.length,
+        );
       }
       expect((await drain(url, { deadline: 1000 })).status).toBe(400);
       const first = await drain(url, { deadline_ms: 60_000 });
