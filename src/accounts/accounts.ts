@@ -255,7 +255,7 @@ export class Accounts {
 
 const noAccount = (id: number) => new PartylineError('not_found', `There is no account ${id}.`);
 const closedForGood = (id: number) =>
-  new PartylineError('bad_request', `Account ${id} is closed for good.`);
+  new PartylineError('bad_request', `Account ${id} is closed permanently.`);
 
 /** Formats that were stored before but are not accepted are left out, so that the account can be read and changed. */
 function parseAccount(fields: Record<string, string>): Account | undefined {

@@ -44,12 +44,12 @@ const queryValidator = Compile(UsageQuerySchema);
 
 const idOf = (text: string | undefined): number => {
   if (text && /^[1-9]\d*$/.test(text)) return Number(text);
-  const what = text ? `"${text}" is not an account id` : 'The account id is missing';
-  throw new PartylineError('bad_request', `${what}: give its number, which "list" shows.`);
+  const what = text ? `"${text}" is not an account id` : 'Missing account id';
+  throw new PartylineError('bad_request', `${what}. Use a number that "list" shows.`);
 };
 
 const requireUrl = (): never => {
-  throw new PartylineError('bad_request', 'The URL is missing; "" takes it away.');
+  throw new PartylineError('bad_request', 'Missing URL. Use "" to remove the webhook.');
 };
 
 const KEY_ID = /^[0-9a-f]{16}$/;
@@ -129,11 +129,8 @@ export const COMMANDS: Record<string, Command> = {
   },
   'key-revoke': async ({ accounts }, [id, keyId]) => {
     if (!keyId || !KEY_ID.test(keyId)) {
-      const what = keyId ? `"${keyId}" is not a key id` : 'The key id is missing';
-      throw new PartylineError(
-        'bad_request',
-        `${what}: give its 16 hex digits, which "show" shows.`,
-      );
+      const what = keyId ? `"${keyId}" is not a key id` : 'Missing key id';
+      throw new PartylineError('bad_request', `${what}. Use the 16 hex digits that "show" shows.`);
     }
     await accounts.revokeKey(idOf(id), keyId);
     return { json: { revoked: keyId }, text: `key ${keyId} is revoked` };

@@ -16,7 +16,7 @@ const AccountId = Type.Integer({ minimum: 1 });
 const RoomListQuerySchema = Type.Object(
   {
     limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000 })),
-    /** The `next` of the part before. */
+    /** Value of `next` in the previous response. */
     after: Type.Optional(Type.String()),
     search: Type.Optional(Type.String({ maxLength: 128 })),
   },
@@ -151,5 +151,8 @@ function registerPeers(server: RestServer, { guard, operator }: OperatorParts): 
 function requireKey(after: string) {
   const key = parseKey(after);
   if (key) return key;
-  throw new PartylineError('bad_request', '"after" is the "next" of another answer.');
+  throw new PartylineError(
+    'bad_request',
+    '"after" must be the "next" value of an earlier response.',
+  );
 }

@@ -150,7 +150,7 @@ export class Operator {
   async kick(accountId: number, peer: string): Promise<void> {
     const { answers, unreachable } = await this.#askToKick({ account_id: accountId, peer });
     if ([...answers.values()].includes(true)) return;
-    throw missing('No node knows this peer.', unreachable);
+    throw missing('There is no such peer on any node.', unreachable);
   }
 
   /** Mutes or unmutes a peer on any node, connected or away. @throws {PartylineError} `not_found` if no node knows it */
@@ -158,7 +158,7 @@ export class Operator {
     const asked = { account_id: accountId, peer, muted: isMuted };
     const { answers, unreachable } = await this.#askToMute(asked);
     if ([...answers.values()].includes(true)) return;
-    throw missing('No node knows this peer.', unreachable);
+    throw missing('There is no such peer on any node.', unreachable);
   }
 }
 

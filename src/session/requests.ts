@@ -277,7 +277,7 @@ export class Requests {
     if (!SETTINGS.some((name) => message[name] !== undefined)) {
       throw new PartylineError(
         'bad_message',
-        `configure: none of ${SETTINGS.join(', ')} is named.`,
+        `configure: give at least one of ${SETTINGS.join(', ')}.`,
       );
     }
     const configured = this.#audio.configure(message);

@@ -290,7 +290,9 @@ export class Session implements ClientConnection {
   beat(nowMs: number, hasStoodStill: boolean): void {
     const isRead = !hasStoodStill && !this.#socket.isPaused;
     if (this.#heartbeat.beat(nowMs, isRead) === 'silent') {
-      this.fail(new PartylineError('heartbeat_timeout', 'Nothing was heard for 30 seconds.'));
+      this.fail(
+        new PartylineError('heartbeat_timeout', 'No data arrived from the client for 30 seconds.'),
+      );
       this.#socket.terminate();
       return;
     }
@@ -394,4 +396,4 @@ export class Session implements ClientConnection {
 }
 
 const slowConsumer = () =>
-  new PartylineError('slow_consumer', 'The client has left 1 MiB of text unread.');
+  new PartylineError('slow_consumer', 'The client did not read 1 MiB of text messages.');

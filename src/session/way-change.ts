@@ -138,5 +138,6 @@ export class WayChange {
   }
 }
 
-const NOTHING_CAME = 'join: nothing came by the new way; the old one stays.';
-const LOST = 'join: the media worker of the room died; the old way stays.';
+const NOTHING_CAME =
+  'join: no audio arrived over the new transport in time; the previous one stays in use.';
+const LOST = 'join: the media worker of the room died; the previous transport stays in use.';

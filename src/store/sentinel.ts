@@ -80,7 +80,7 @@ export class Sentinel {
     ]);
     const numberOf = (field: string) => Number(fields[fields.indexOf(field) + 1]);
     const [host, port] = address ?? [];
-    if (host === undefined) throw new Error(`it knows no primary of the name ${name}`);
+    if (host === undefined) throw new Error(`it has no primary named "${name}"`);
     return {
       host,
       port: Number(port),

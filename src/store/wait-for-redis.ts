@@ -50,8 +50,8 @@ export async function within<T>(
   const late = wait(startWithinMs, undefined, { signal }).then(() => {
     throw new Error(
       isAccepted()
-        ? `it accepts connections, and does not answer in ${startWithinMs} ms`
-        : `no connection in ${startWithinMs} ms: its name is not resolved, a firewall drops the packets, or the TLS handshake is not answered`,
+        ? `it accepts connections, but did not answer within ${startWithinMs} ms`
+        : `no connection within ${startWithinMs} ms: its name is not resolved, a firewall drops the packets, or the TLS handshake is not answered`,
     );
   });
   try {
@@ -84,7 +84,7 @@ async function untilLoaded(
       const state = before
         ? `has loaded ${before.percent} % of its data`
         : 'does not report its progress';
-      throw new Error(`it ${state}, and made no progress in ${startWithinMs} ms`);
+      throw new Error(`it ${state}, and made no progress for ${startWithinMs} ms`);
     }
     if (before && nowMs - reportedAtMs >= reportLoadingMs) {
       onLoading(before.percent);

@@ -79,13 +79,17 @@ export function readOffer(text: string, kind: WhipKind): Offer {
   const { media } = session;
   if (media.length > MAX_SECTIONS) throw unusable(`more than ${MAX_SECTIONS} media sections`);
   const sections = media.map((section) => section.mid).filter((mid) => mid !== undefined);
-  if (!sections.every((mid) => MID.test(asText(mid)))) throw unusable('a mid is no token');
+  if (!sections.every((mid) => MID.test(asText(mid))))
+    throw unusable('an "a=mid" value is not a token');
   const audio = findAudio(media);
   const section = media[audio]!;
   checkProtocol(section);
   if (!section.rtcpMux) throw unusable('the audio has no "a=rtcp-mux"');
   checkDirection(section.direction ?? session.direction ?? 'sendrecv', kind);
-  if (session.icelite) throw unusable('ice-lite is for servers: the gateway is one itself');
+  if (session.icelite)
+    throw unusable(
+      '"a=ice-lite" is not accepted: the gateway uses ICE Lite, so the client must use full ICE',
+    );
   const mid = section.mid === undefined ? undefined : asText(section.mid);
   const bundle = bundleWith(session, mid);
   const carrier = media.find((other) => other.mid !== undefined && asText(other.mid) === bundle[0]);

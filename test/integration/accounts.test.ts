@@ -120,8 +120,8 @@ describe("the operator's command", () => {
     expect((await again.next('welcome')).limits.max_ccu).toBe(25);
     await accounts(redis, 'close', String(id));
     expect(await again.closed).toBe(4403);
-    await expect(accounts(redis, 'activate', String(id))).rejects.toThrow('closed for good');
-    await expect(accounts(redis, 'key-add', String(id))).rejects.toThrow('closed for good');
+    await expect(accounts(redis, 'activate', String(id))).rejects.toThrow('closed permanently');
+    await expect(accounts(redis, 'key-add', String(id))).rejects.toThrow('closed permanently');
   });
 });
 
@@ -186,12 +186,12 @@ describe("a mistake in the operator's command", () => {
   test.each([
     [['create'], 'create needs --name NAME and --email EMAIL.'],
     [['create', '--name', 'x'], 'create needs --name NAME and --email EMAIL.'],
-    [['show'], 'The account id is missing'],
+    [['show'], 'Missing account id'],
     [['show', 'ada'], '"ada" is not an account id'],
-    [['key-revoke', '1'], 'The key id is missing'],
-    [['key-revoke', '1', '7'], '"7" is not a key id: give its 16 hex digits'],
+    [['key-revoke', '1'], 'Missing key id'],
+    [['key-revoke', '1', '7'], '"7" is not a key id. Use the 16 hex digits'],
     [['set-audio', '1'], 'set-audio needs --default-audio or --pinned-audio.'],
-    [['set-webhook', '1'], 'The URL is missing'],
+    [['set-webhook', '1'], 'Missing URL'],
     [['dance'], 'There is no command "dance"'],
     [['constructor'], 'There is no command "constructor"'],
   ])('%j: what is missing or wrong is named', async (words, sentence) => {

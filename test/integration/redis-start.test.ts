@@ -54,7 +54,7 @@ test('a REDIS_URL that accepts and stays silent: gateway, worker and command end
   const environment = { REDIS_URL: await silentRedis(), ...IMPATIENT };
   const gateways = [await start(environment), await start({ ...environment, PROCESSES: '2' })];
   const words =
-    /Redis at redis:\/\/127\.0\.0\.1:\d+ cannot be reached: it accepts connections, and does not answer/;
+    /Redis at redis:\/\/127\.0\.0\.1:\d+ cannot be reached: it accepts connections, but did not answer/;
   for (const ended of await Promise.all([
     spawnAccounts(environment, 'list'),
     runWorker(environment),
@@ -85,7 +85,9 @@ test('a REDIS_URL whose packets are dropped: the command ends with the cause', a
   const environment = { REDIS_URL: `redis://127.0.0.1:${String(port)}`, ...IMPATIENT };
   const { code, stderr } = await spawnAccounts(environment, 'list');
   expect(code).toBe(1);
-  expect(stderr).toContain('cannot be reached: no connection in 800 ms: its name is not resolved');
+  expect(stderr).toContain(
+    'cannot be reached: no connection within 800 ms: its name is not resolved',
+  );
 });
 
 test.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)(
@@ -175,7 +177,7 @@ test('a Redis that loads is waited for as long as it gets on, and nobody starts 
     ),
   );
   // There is no such key to revoke, and whatever comes after "close" finds the account closed.
-  const refused = { code: 2, stderr: expect.stringMatching(/closed for good|no key/) as string };
+  const refused = { code: 2, stderr: expect.stringMatching(/closed permanently|no key/) as string };
   for (const end of ended) {
     expect(end).toBeOneOf([expect.objectContaining({ code: 0 }), expect.objectContaining(refused)]);
   }

@@ -43,7 +43,7 @@ export function readWindows(bits: BitReader, bands: Bands): Windows {
   const isShort = sequence === 'short';
   const bandCount = bits.read(isShort ? 4 : 6);
   const offsets = isShort ? bands.short : bands.long;
-  if (bandCount > offsets.length - 1) throw new Error('There are too many bands.');
+  if (bandCount > offsets.length - 1) throw new Error('A channel has too many bands.');
   const groups = [1];
   if (isShort) {
     for (let window = 1; window < FRAME_SAMPLES / SHORT_LINES; window += 1) {
@@ -51,7 +51,7 @@ export function readWindows(bits: BitReader, bands: Bands): Windows {
       else groups.push(1);
     }
   } else if (bits.readFlag()) {
-    throw new Error('It uses prediction, which is not of this profile.');
+    throw new Error('A channel uses prediction, which AAC-LC does not have.');
   }
   const shapedBands = Math.min(bandCount, isShort ? bands.maxShort : bands.maxLong);
   return { sequence, shape: windowShape, groups, bandCount, offsets, shapedBands };
@@ -77,7 +77,7 @@ export function readChannel(bits: BitReader, bands: Bands, shared?: Windows): Ch
   const isShort = windows.sequence === 'short';
   const pulses = bits.readFlag() ? readPulses(bits, windows) : [];
   const shaping = bits.readFlag() ? readShaping(bits, isShort) : undefined;
-  if (bits.readFlag()) throw new Error('It uses gain control, which is not of this profile.');
+  if (bits.readFlag()) throw new Error('A channel uses gain control, which AAC-LC does not have.');
   const quanta = readQuanta(bits, windows, codebooks);
   for (const { at, size } of pulses) quanta[at] = quanta[at]! + (quanta[at]! > 0 ? size : -size);
   const spectrum = dequantize(quanta, windows, codebooks, scales);

@@ -45,7 +45,8 @@ export class AacDecoder {
     const blocks = bits.read(2) + 1;
     const [rateHz, bands] = [ADTS_RATES_HZ[rate], BANDS[rate]];
     if (profile !== LOW_COMPLEXITY || !bands || !rateHz) throw new Error('Not AAC-LC.');
-    if (!hasNoChecksum && blocks > 1) throw new Error('Its blocks have checksums.');
+    if (!hasNoChecksum && blocks > 1)
+      throw new Error('Several blocks in one frame have checksums.');
     if (!hasNoChecksum) bits.skip(16);
     const samples = new Float32Array(blocks * FRAME_SAMPLES);
     for (let block = 0; block < blocks; block += 1) {
@@ -83,9 +84,9 @@ function readBlock(bits: BitReader, bands: Bands): Channel[] {
     else if (element === DATA) skipData(bits);
     else if (element === PROGRAM) skipProgram(bits);
     else throw new Error(`Element ${element} ${tag} is not of this profile.`);
-    if (channels.length > MAX_CHANNELS) throw new Error('It has too many channels.');
+    if (channels.length > MAX_CHANNELS) throw new Error('The frame has too many channels.');
   }
-  if (channels.length === 0) throw new Error('It has no channels.');
+  if (channels.length === 0) throw new Error('The frame has no channels.');
   bits.align();
   return channels;
 }

@@ -42,14 +42,17 @@ export function parseIdentification(packet: Buffer): Identification {
     packet.length === VORBIS_IDENTIFICATION_BYTES &&
     isOfType(packet, VORBIS_IDENTIFICATION_TYPE) &&
     packet.readUInt32LE(PREFIX_BYTES) === 0;
-  if (!isIdentification) throw new Error('It does not begin with a header of Vorbis.');
+  if (!isIdentification)
+    throw new Error('The stream does not begin with a Vorbis identification header.');
   const channels = packet[11]!;
   const rateHz = packet.readUInt32LE(12);
   const [short, long] = [packet[28]! & 15, packet[28]! >> 4];
-  if (channels < 1 || channels > MAX_CHANNELS) throw new Error('It has too many channels.');
-  if (rateHz < MIN_RATE_HZ || rateHz > MAX_RATE_HZ) throw new Error('Its rate is not decoded.');
+  if (channels < 1 || channels > MAX_CHANNELS)
+    throw new Error('The stream has too many channels, or none.');
+  if (rateHz < MIN_RATE_HZ || rateHz > MAX_RATE_HZ)
+    throw new Error('The sample rate is out of range.');
   const areBlocks = short >= MIN_BLOCK_EXPONENT && short <= long && long <= MAX_BLOCK_EXPONENT;
-  if (!areBlocks) throw new Error('Its blocks are of no valid length.');
+  if (!areBlocks) throw new Error('The block sizes are not valid.');
   return { channels, rateHz, blockSamples: [2 ** short, 2 ** long] };
 }
 
@@ -59,8 +62,9 @@ export function parseIdentification(packet: Buffer): Identification {
  * @throws {Error} if the header is not valid, or would need more memory and time than those of any encoder
  */
 export function parseSetup(packet: Buffer, channels: number): boolean[] {
-  if (!isOfType(packet, SETUP_TYPE)) throw new Error('Its third header is no setup.');
-  if (packet.length > MAX_SETUP_BYTES) throw new Error('Its setup is too long.');
+  if (!isOfType(packet, SETUP_TYPE))
+    throw new Error('The third Vorbis header is not a setup header.');
+  if (packet.length > MAX_SETUP_BYTES) throw new Error('The setup header is too long.');
   const bits = new LsbBitReader(packet.subarray(PREFIX_BYTES));
   skipCodebooks(bits);
   const times = bits.read(6) + 1;
@@ -78,7 +82,7 @@ export function parseSetup(packet: Buffer, channels: number): boolean[] {
   return modes;
 }
 
-const invalid = () => new Error('Its setup is not valid.');
+const invalid = () => new Error('The setup header is not valid.');
 
 /** Returns the number of bits of a value: 3 for 7. */
 const bitsOfValue = (value: number): number => 32 - Math.clz32(value);
@@ -94,7 +98,7 @@ function skipCodebooks(bits: LsbBitReader): void {
     allEntries += entries;
     allValues += entries * dimensions;
     const isTooMuch = allEntries > MAX_ENTRIES || allValues > MAX_VALUES;
-    if (isTooMuch) throw new Error('Its codebooks are too long.');
+    if (isTooMuch) throw new Error('The codebooks are too long.');
     if (entries === 0 || dimensions === 0) throw invalid();
     if (bits.readFlag()) skipOrderedLengths(bits, entries);
     else skipLengths(bits, entries);

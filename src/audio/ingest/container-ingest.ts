@@ -45,7 +45,7 @@ export class ContainerIngest implements Ingest {
       if (!this.#reader || beginsRecording(chunk)) this.#reader = this.#openRecording();
       this.#reader.push(chunk);
       if (this.#unreadBytes > MAX_UNREAD_BYTES || this.#tagBytes > MAX_TAG_BYTES) {
-        throw new Error('No Opus was found in it for too long.');
+        throw new Error('No Opus packets were found for too long.');
       }
     } catch (fault) {
       this.#fail(fault);

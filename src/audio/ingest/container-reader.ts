@@ -24,5 +24,6 @@ const OPUS_HEAD_CHANNELS_AT = 9;
 
 /** @throws {Error} if an `OpusHead` announces more than two channels */
 export function checkOpusHead(head: Buffer): void {
-  if ((head[OPUS_HEAD_CHANNELS_AT] ?? 1) > 2) throw new Error('It has more than two channels.');
+  if ((head[OPUS_HEAD_CHANNELS_AT] ?? 1) > 2)
+    throw new Error('The Opus stream has more than two channels.');
 }

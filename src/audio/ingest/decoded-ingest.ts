@@ -108,7 +108,7 @@ export class DecodedIngest implements Ingest {
     try {
       if (this.#format.isStart(message)) this.#reader = this.#format.openReader(this.#take);
       this.#reader.push(message);
-      if (this.#unreadBytes > MAX_UNREAD_BYTES) throw new Error('It holds no sound for too long.');
+      if (this.#unreadBytes > MAX_UNREAD_BYTES) throw new Error('No audio was found for too long.');
     } catch (fault) {
       this.#fail(fault);
       return;
@@ -160,7 +160,7 @@ export class DecodedIngest implements Ingest {
       if (this.#isClosed) return;
       counters.dropped.undecodable += sound.faults;
       this.#silentJobs = sound.samples.length > 0 ? 0 : this.#silentJobs + 1;
-      if (this.#silentJobs >= MAX_SILENT_JOBS) throw new Error('Its frames do not decode.');
+      if (this.#silentJobs >= MAX_SILENT_JOBS) throw new Error('The frames do not decode.');
       if (sound.samples.length === 0) continue;
       const encoder = await this.#encoderFor(sound.rateHz);
       // All messages of the job have arrived by the time of the last.

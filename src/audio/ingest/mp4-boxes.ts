@@ -42,7 +42,7 @@ export type AacTrack = {
  */
 export function readMovie(moov: Buffer): AacTrack {
   const defaults = childOf(moov, ['mvex', 'trex']);
-  if (!defaults) throw new Error('It is not fragmented.');
+  if (!defaults) throw new Error('The MP4 file is not fragmented.');
   for (const { type, content } of boxesOf(moov)) {
     if (type !== 'trak') continue;
     const header = childOf(content, ['tkhd']);
@@ -52,7 +52,7 @@ export function readMovie(moov: Buffer): AacTrack {
     const id = header.readUInt32BE(header[0] === 1 ? 20 : 12);
     return { id, ...config, sampleBytes: sampleBytesOf(moov, id) };
   }
-  throw new Error('It holds no AAC.');
+  throw new Error('The MP4 file has no AAC track.');
 }
 
 function sampleBytesOf(moov: Buffer, id: number): number {
@@ -92,7 +92,7 @@ function specificConfigOf(bytes: Buffer): Buffer {
     if (tag === SPECIFIC) return bytes.subarray(at, at + size);
     if (tag === STREAM) at += 3;
     else if (tag === DECODER) at += DECODER_BYTES;
-    else throw new Error('It does not say how its AAC is coded.');
+    else throw new Error('The AAC track has no AudioSpecificConfig.');
   }
 }
 
@@ -102,7 +102,7 @@ const WITH_BANDS = [5, 29];
 const MAX_RATE_INDEX = 12;
 
 function parseConfig(config: Buffer): { rateIndex: number; channels: number } {
-  if (config.length < 2) throw new Error('It does not say how its AAC is coded.');
+  if (config.length < 2) throw new Error('The AAC track has no AudioSpecificConfig.');
   const head = config.readUInt16BE(0);
   const type = head >> 11;
   const rateIndex = (head >> 7) & 15;
@@ -110,7 +110,9 @@ function parseConfig(config: Buffer): { rateIndex: number; channels: number } {
   const isShort = type === LOW_COMPLEXITY && (head & 4) !== 0;
   const isKnown = type === LOW_COMPLEXITY || WITH_BANDS.includes(type);
   if (!isKnown || isShort || rateIndex > MAX_RATE_INDEX || channels > 7) {
-    throw new Error(`It is AAC of type ${type}, rate ${rateIndex}, ${channels} channels.`);
+    throw new Error(
+      `The AAC track has object type ${type}, rate index ${rateIndex}, ${channels} channels.`,
+    );
   }
   return { rateIndex, channels };
 }

@@ -134,7 +134,7 @@ export class Mp4Reader implements FrameReader {
   }
 
   #readFragment(moof: Buffer, startsAt: number): void {
-    if (!this.#track) throw new Error('Its fragments come before its head.');
+    if (!this.#track) throw new Error('A fragment comes before the header.');
     this.#runs = readFragment(moof, startsAt, this.#track);
     for (const run of this.#runs) {
       const { at, count, sizes } = run;

@@ -138,7 +138,8 @@ export class OggReader implements ContainerReader {
     if ((flags & FIRST_PAGE_FLAG) !== 0) {
       this.#openStream(serial, page.subarray(bodyAt));
     } else {
-      if (this.#serial === undefined) throw new Error('It holds nothing of its codec.');
+      if (this.#serial === undefined)
+        throw new Error('The stream has no first page of this codec.');
       this.#hasFirstPagesOnly = false;
     }
     if (serial !== this.#serial) return;

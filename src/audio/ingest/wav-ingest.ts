@@ -73,7 +73,7 @@ export class WavIngest implements Ingest {
       this.#flush();
       if (this.#reader.isBehindSamples) this.#unreadBytes = 0;
       if (this.#unreadBytes > MAX_UNREAD_BYTES)
-        throw new Error('It holds no samples for too long.');
+        throw new Error('No samples were found for too long.');
     } catch (fault) {
       this.#fail(fault);
     }

@@ -139,12 +139,12 @@ export class WavReader {
       this.#neededBytes = FILE_HEAD_BYTES;
       this.#hasSamples = false;
     } else if (id === 'fmt ') {
-      if (lengthBytes < LEAST_FORMAT_BYTES) throw new Error('Its format is cut short.');
+      if (lengthBytes < LEAST_FORMAT_BYTES) throw new Error('The format chunk is too short.');
       const readBytes = Math.min(lengthBytes, MAX_FORMAT_BYTES);
       const leftBytes = lengthBytes + (lengthBytes % 2) - readBytes;
       this.#expect({ name: 'format', leftBytes }, readBytes);
     } else if (id === 'data') {
-      if (!this.#hasFormat) throw new Error('Its samples come before their format.');
+      if (!this.#hasFormat) throw new Error('The data chunk comes before the format chunk.');
       this.#hasSamples = true;
       const isEndless = lengthBytes === 0 || lengthBytes >= ENDLESS_BYTES;
       const leftBytes = isEndless ? Infinity : lengthBytes;
@@ -182,7 +182,7 @@ function parseFormat(bytes: Buffer): SampleFormat {
     channels >= 1 && channels <= MAX_CHANNELS && rateHz >= MIN_RATE_HZ && rateHz <= MAX_RATE_HZ;
   if (!codec || !isSane) {
     throw new Error(
-      `It holds format ${tag}, ${channels} channels, ${frameBytes} bytes, ${rateHz} Hz.`,
+      `The file has format ${tag}, ${channels} channels, ${frameBytes} bytes, ${rateHz} Hz.`,
     );
   }
   return { codec, rateHz, channels };

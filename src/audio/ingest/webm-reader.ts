@@ -125,12 +125,13 @@ export class WebmReader implements ContainerReader {
   /** @param sizeBytes undefined if the size of the element is unknown */
   #enter(id: number, sizeBytes: number | undefined): void {
     this.#isEbml ||= id === EBML;
-    if (!this.#isEbml) throw new Error('It does not begin as EBML.');
+    if (!this.#isEbml) throw new Error('The stream does not begin with an EBML header.');
     this.#next();
     if (id === SEGMENT || id === CLUSTER || id === BLOCK_GROUP) return;
     if (sizeBytes === undefined) throw new Error('An element does not say how long it is.');
     if (id === EBML) this.#track = undefined;
-    if (id === TRACKS && sizeBytes > MAX_TRACKS_BYTES) throw new Error('Its tracks are too long.');
+    if (id === TRACKS && sizeBytes > MAX_TRACKS_BYTES)
+      throw new Error('The list of tracks is too long.');
     if (sizeBytes === 0) return;
     if (id === TRACKS) {
       this.#state = { name: 'tracks' };
@@ -160,7 +161,7 @@ export class WebmReader implements ContainerReader {
     const packetAt = (readVint(block, 0)?.length ?? 0) + TIME_AND_FLAGS_BYTES;
     const flags = block[packetAt - 1];
     if (flags === undefined) throw new Error('A block has no head.');
-    if ((flags & LACING_FLAGS) !== 0) throw new Error('Its blocks are laced.');
+    if ((flags & LACING_FLAGS) !== 0) throw new Error('A block uses lacing.');
     if (block.length > packetAt) this.#onPacket(Buffer.from(block.subarray(packetAt)));
   }
 }
@@ -201,7 +202,7 @@ function findOpusTrack(tracks: Buffer): number {
     if (head) checkOpusHead(head);
     return uintOf(number);
   }
-  throw new Error('It holds no Opus.');
+  throw new Error('The file has no Opus track.');
 }
 
 function uintOf(bytes: Buffer): number {

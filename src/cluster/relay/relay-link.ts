@@ -16,6 +16,7 @@ const MAX_QUEUED_BYTES = 4 << 20;
  * process delays both.
  */
 const MAX_MISSED_PROBES = 3;
+const NOT_A_NODE = 'the server is not a Partyline node: it presented a certificate';
 
 export type RelayLinkParts = {
   /** Id of this node. */
@@ -91,7 +92,7 @@ export class RelayLink {
       ALPNProtocols: [RELAY_PROTOCOL],
       pskCallback: () => ({ psk: key, identity: relayIdentityOf(from, to) }),
       // Called only for a server with a certificate, which a node never has.
-      checkServerIdentity: () => new Error('not a node: it has a certificate'),
+      checkServerIdentity: () => new Error(NOT_A_NODE),
     });
     socket.setNoDelay(true);
     const timer = setTimeout(
@@ -108,7 +109,7 @@ export class RelayLink {
   #connected(socket: TLSSocket): void {
     if (this.#state.name !== 'connecting') return;
     if (Object.keys(socket.getPeerCertificate()).length > 0) {
-      socket.destroy(new Error('not a node: it has a certificate'));
+      socket.destroy(new Error(NOT_A_NODE));
       return;
     }
     clearTimeout(this.#state.timer);
@@ -128,7 +129,7 @@ export class RelayLink {
   #readProbes(open: State & { name: 'open' }): void {
     const { socket } = open;
     const reader = new RelayFrameReader(
-      () => socket.destroy(new Error('a message where only probes are answered')),
+      () => socket.destroy(new Error('unexpected message; only answers to probes are accepted')),
       () => (open.missedProbes = 0),
     );
     socket.on('data', (chunk: Buffer) => {
