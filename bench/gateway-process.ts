@@ -12,7 +12,7 @@ const PROBE = new URL('./probe.ts', import.meta.url).href;
 
 /**
  * First of the WebRTC ports of gateways: above the kernel's ephemeral range (net.ipv4.ip_local_port_range),
- * in which another socket may have taken a port.
+ * whose ports may be in use.
  */
 const FIRST_RTC_PORT = 61_000;
 const LAST_RTC_PORT = 65_000;
@@ -35,7 +35,7 @@ export type GatewayOptions = {
   probe?: boolean;
   /** Folder for a CPU profile, which is written when the gateway ends. */
   profileDir?: string | undefined;
-  /** Settings that differ from the usual ones. */
+  /** Settings of the gateway in place of the bench's own. */
   environment?: Record<string, string>;
   /** Root of the checkout whose gateway is started, as a file URL; by default this checkout. */
   project?: URL;

@@ -5,7 +5,7 @@ import { quantile } from './percentiles.ts';
 
 const WARM_UP_JOINS = 20;
 const JOINS = 100;
-/** Time until a room that all peers have left is closed, ms. */
+/** Wait after each leave, ms, in which the empty room is closed. */
 const CLOSING_MS = 20;
 /** Maximum median of a join, ms: longer ones are noticed. */
 const GOAL_P50_MS = 50;
@@ -40,7 +40,7 @@ export function reportRow(what: string, latenciesMs: number[]): string {
   return `| ${what} | ${p50Ms.toFixed(1)} / ${p99Ms.toFixed(1)} ms | ${goal} |\n`;
 }
 
-/** @param where nodes on which other peers are in the room already */
+/** @param where indexes of nodes on which another peer is already in the room */
 async function measure(nodes: Nodes, where: number[], signal: AbortSignal) {
   const room = `join-${where.join('-')}`;
   const others = await Promise.all(

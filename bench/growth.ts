@@ -24,10 +24,11 @@ export async function reportGrowth(say: (text: string) => void, signal: AbortSig
 }
 
 const FOOT = `
-Media workers get plain RTP and send to as many encrypted transports as browsers would have; one of them alone has a core to
-itself, several share all cores with the generator. Growth is linear while a packet costs the same and cores are left. CPU of
-processes is of Node and the media workers, without Redis; a frame is one in or out; MIX_THREADS=0. Clients are
+Media workers get plain RTP and send to as many encrypted transports as browsers would have. A single media worker has a core of
+its own; several share all cores with the load generator. Growth is linear while a packet costs the same and cores are left. CPU of
+processes is of Node and the media workers, without Redis. Frames are counted in both directions. MIX_THREADS=0. Clients are
 handed to the process of their room (a room that spans two is mixed in both, and each speaker piped: a frame then costs
-about twice as much). The most rooms without loss are searched until a load fails in two tries, at most a tenth above; the generator takes part of the cores. The hop's CPU is of both media workers, which share a core.
-† Something else held the generator up by more than ${MAX_LATE_MS} ms: this row is not to be relied on.
+about twice as much). The maximum number of rooms without loss is the highest load that passed; the lowest load that failed, in
+two tries, is at most a tenth above it. The generator takes part of the cores. The hop's CPU is of both media workers, which share a core.
+† The load generator was delayed by more than ${MAX_LATE_MS} ms by something else: do not rely on this row.
 `;

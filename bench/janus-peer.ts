@@ -23,7 +23,7 @@ export class JanusPeer {
   }
 
   /**
-   * Joins an open room. Janus sends nothing to a participant that has not sent.
+   * Joins an open room. Janus sends to a participant only after its first packet.
    * @param onDatagram called with each RTP packet from Janus
    * @param prebufferPackets number of packets that Janus holds back, if not its default
    */
@@ -50,7 +50,7 @@ export class JanusPeer {
 
   /**
    * Sends a packet of 20 ms.
-   * @param skippedPackets number of packets that were left out before it, in a pause
+   * @param skippedPackets number of packets of silence that were not sent before this one
    */
   send(payload: Buffer, skippedPackets = 0): void {
     const skippedSamples = skippedPackets * FRAME_SAMPLES;

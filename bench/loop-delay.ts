@@ -1,12 +1,12 @@
 import { createHistogram } from 'node:perf_hooks';
 
 const RESOLUTION_MS = 1;
-/** A histogram has no 0. */
+/** Minimum value that a histogram accepts, µs. */
 const LEAST_US = 1;
 
 /**
- * Delays of an event loop, each weighted by its duration: the delay that something has which becomes due at a random moment. A histogram
- * of one sample a turn, as monitorEventLoopDelay has, hides a loop that is blocked rarely and for long: such a turn is one of many.
+ * Distribution of the delay of an event that becomes due at a random moment. monitorEventLoopDelay() records one sample per turn of the
+ * event loop, so that one long block is a single sample among many.
  */
 export class LoopDelay {
   readonly #histogram = createHistogram();
@@ -19,7 +19,10 @@ export class LoopDelay {
     this.#lastMs = performance.now();
   }
 
-  /** Notes the time between two turns of the timer: a delay of d ms is that of d, d − 1, … ms for each millisecond that it lasted. */
+  /**
+   * Records the time between two ticks of the timer. During a block of d ms an event may become due at any moment, so delays of d, d −
+   * 1, …, 1 ms are recorded.
+   */
   note(elapsedMs: number): void {
     let delayMs = elapsedMs - RESOLUTION_MS;
     do {

@@ -16,8 +16,7 @@ const OPUS: RouterRtpCodecCapability = {
 };
 
 /**
- * Starts media workers without a gateway, and without its watch, which would kill an overloaded one that does
- * not answer.
+ * Starts media workers without a gateway, whose watchdog would kill one that is too overloaded to answer.
  * @param cores cores on which they run, if processes can be bound to cores
  */
 export async function startMediaWorkers(

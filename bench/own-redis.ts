@@ -6,8 +6,8 @@ import { DEFAULT_TIMINGS } from '../config/timings.ts';
 import { openRedisUrl } from '../src/store/open-redis.ts';
 
 /**
- * Starts a Redis in a folder of its own, which is removed with it.
- * @param opened ends both
+ * Starts a Redis with a temporary data folder.
+ * @param opened stops Redis and removes the folder when it is disposed
  * @returns its URL
  */
 export async function openOwnRedis(opened: AsyncDisposableStack): Promise<string> {

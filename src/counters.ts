@@ -17,14 +17,14 @@ export const counters = {
     too_fast: 0,
     /** Came after their turn, twice, or too many at once. */
     late: 0,
-    /** Malformed. */
+    /** Malformed audio. */
     undecodable: 0,
     /**
      * Messages of an unknown format that were not delivered: over the account's budget, or held or queued for
      * too long or in too great a number.
      */
     not_relayed: 0,
-    /** For a client that does not read. */
+    /** Audio for clients that do not read. */
     unread: 0,
   },
   /** Connections that were closed on arrival, to keep a reserve of file descriptors. */

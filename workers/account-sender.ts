@@ -7,14 +7,14 @@ import { postEvent } from '../src/webhooks/post.ts';
 import type { Head, HeadsQuery, WebhookOutbox } from '../src/webhooks/webhook-outbox.ts';
 import { workerCounters } from './worker-counters.ts';
 
-/** Number of failed requests in a row after which an endpoint counts as down, and is tried with one request at a time. */
+/** Number of consecutive failed requests after which an endpoint counts as down, and is tried with one request at a time. */
 const DOWN_AFTER = 5;
 /**
- * Maximum number of rooms that Redis is asked for at once: 10,000 take it 26 ms. If more are on their way or have failed, they are
- * asked for by pages, and the failed ones by name.
+ * Maximum number of rooms in one query (10,000 rooms block Redis for 26 ms). If more rooms have an open or failed request, rooms are read
+ * page by page, and failed rooms by name.
  */
 const PAGE_ROOMS = 200;
-/** Time after the last page before which the first one is not read again, ms. */
+/** Minimum time between reading the last page and reading the first one again, ms. */
 const PAGES_EVERY_MS = 2000;
 /** Maximum share by which each delay is shortened at random. */
 const JITTER = 0.25;
@@ -34,7 +34,7 @@ export type SenderParts = {
   onFault: (fault: Error) => void;
 };
 
-/** Number of failures in a row, and time of the next attempt: monotonic, ms. */
+/** Number of consecutive failures, and time of the next attempt by `performance.now()`. */
 type Failing = { failures: number; retryAtMs: number };
 
 /**
@@ -56,8 +56,9 @@ export class AccountSender {
   #isWorking = false;
   #isPoked = false;
   #isClosed = false;
-  /** Number of rooms on the pages that have been read, and the time at which the next one may be: monotonic, ms. */
+  /** Number of rooms on the pages read so far. */
   #skipped = 0;
+  /** Time from which the first page may be read again, by `performance.now()`. */
   #pageAtMs = 0;
   #isPageWanted = false;
   #timer: NodeJS.Timeout | undefined;
@@ -154,7 +155,10 @@ export class AccountSender {
     for (const room of failing) if (!rooms.has(room)) this.#failing.delete(room);
   }
 
-  /** Returns the rooms to ask for: enough for all slots, although rooms that are busy or blocked may be the first ones. */
+  /**
+   * Returns the query for the rooms to try: large enough to fill all slots, even if it begins with rooms that are busy or wait for a
+   * retry.
+   */
   #query(slots: number, nowMs: number): HeadsQuery {
     this.#isPageWanted = false;
     if (slots === 0) return { names: [], skipped: 0, rooms: 1 };
@@ -174,14 +178,14 @@ export class AccountSender {
     return { names, skipped: 0, rooms: 1 };
   }
 
-  /** Goes on to the next page. @param isLast true if there is none */
+  /** Continues with the next page. @param isLast true if there is none */
   #advancePage(isLast: boolean): void {
     this.#skipped = isLast ? 0 : this.#skipped + PAGE_ROOMS;
     if (isLast) this.#pageAtMs = performance.now() + PAGES_EVERY_MS;
     else this.#isPoked = true;
   }
 
-  /** Returns the next time at which a room becomes due. Rooms that were due at `nowMs` wait for the end of a request. */
+  /** Returns the next time at which a room becomes due. Rooms that were already due at `nowMs` are started when a request ends. */
   #nextRetryAt(nowMs: number): number {
     if (this.#isDown && this.#endpoint.retryAtMs > nowMs) return this.#endpoint.retryAtMs;
     const times = [...this.#failing]
@@ -197,7 +201,10 @@ export class AccountSender {
     return this.#sending.size === 0 && nowMs >= this.#endpoint.retryAtMs ? 1 : 0;
   }
 
-  /** Returns true if the pages behind this room can wait for its attempt. */
+  /**
+   * True if an event of this room can be sent now, and has not failed before. Once such rooms fill all slots, further pages need not be
+   * read.
+   */
   #isFirstAttemptDue(head: Head): boolean {
     return this.#isDue(head) && !this.#failing.has(head.room);
   }
@@ -248,7 +255,7 @@ export class AccountSender {
     workerCounters.webhookRequests.taken += 1;
     if (this.#isDown) {
       this.#parts.log.info({ account: this.#accountId }, 'webhook endpoint recovered');
-      // They keep their failures: rooms whose events are refused for good would otherwise go first again, and take all slots.
+      // Keep the number of failures of each room: rooms whose events are always refused would otherwise be tried first, and take all slots.
       for (const failing of this.#failing.values()) failing.retryAtMs = 0;
     }
     this.#failing.delete(room);
@@ -271,7 +278,7 @@ export class AccountSender {
     );
   }
 
-  /** Returns the time of the next attempt after `failures` failures in a row. */
+  /** Returns the time of the next attempt after `failures` consecutive failures. */
   #retryAt(failures: number): number {
     const { firstRetryMs, longestRetryMs } = this.#parts.timings;
     const delayMs = Math.min(firstRetryMs * 2 ** Math.max(0, failures - 1), longestRetryMs);

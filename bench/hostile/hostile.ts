@@ -10,15 +10,18 @@ import { pageOf } from './page.ts';
 const PAGE = new URL('../../docs/hostile.md', import.meta.url);
 
 export type HostileOptions = {
-  /** Length of each attack. */
+  /** Duration of each attack, s. */
   seconds: number;
-  /** Only these rows are measured, the first being 1; all, if undefined. */
+  /** Rows to measure, counted from 1; undefined: all. */
   rows: { first: number; last: number } | undefined;
 };
 
 type Table = { heading: string; rows: (() => Promise<Row>)[] };
 
-/** Measures what others do to two peers that talk: attackers, and crowds that mean no harm. A whole run writes docs/hostile.md. */
+/**
+ * Measures the audio of two peers that talk while attackers, or crowds of ordinary clients, connect. A whole run writes
+ * docs/hostile.md.
+ */
 export async function reportHostile(
   say: (text: string) => void,
   { seconds, rows }: HostileOptions,

@@ -4,9 +4,9 @@ import { connectClient } from '../client.ts';
 import { encodePackets } from '../packets.ts';
 
 /**
- * A process of two peers that talk to each other: `listeners.ts URL KEY`. Its parent sends `report` and is told the longest
- * time, ms, for which one of the two has heard nothing since the report before. It runs at a higher priority than the
- * attackers, so that what it measures is not its own wait for a processor.
+ * Program with two peers that talk to each other: `listeners.ts URL KEY`. It answers any message of its parent with the longest
+ * time, ms, in which one of the two peers received nothing since the previous answer. It runs at a higher priority than the
+ * attackers, so that it does not measure its own waits for a processor.
  */
 
 const FRAME_MS = 20;
@@ -15,7 +15,7 @@ const [, , url = '', apiKey = ''] = process.argv;
 try {
   setPriority(-10);
 } catch {
-  // Only root may; the floor of the table shows what it costs.
+  // This needs root. Without it the gaps include waits for a processor, as the row without attackers shows.
 }
 
 const { packets } = await encodePackets();
@@ -38,7 +38,7 @@ async function enter(peer: string): Promise<WebSocket> {
   return socket;
 }
 
-/** Count the silence that has not ended yet. */
+/** Functions that add the gaps that have not ended yet. */
 const gaps: (() => void)[] = [];
 const sockets = [await enter('one'), await enter('two')];
 const startMs = performance.now();

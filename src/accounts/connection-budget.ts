@@ -28,7 +28,7 @@ const connectRate = (maxCcu: number): Rate => ({
 export class ConnectionBudget {
   readonly #blockMs: number;
   readonly #budgets = new AccountBudgets(connectRate);
-  /** By account: `performance.now()` at which its block ends. */
+  /** Ends of blocks by `performance.now()`, by account. */
   readonly #blockedUntilMs = new Map<number, number>();
   /** Accounts whose keys were used to connect over budget, by the digest of the key. */
   readonly #accountOfKey = new Map<string, number>();

@@ -1,4 +1,4 @@
-/** A look at something that takes a while, shared by all that ask while it is under way or less than an interval old. */
+/** Cache of an asynchronous reading. Callers share a reading that is in progress or younger than `everyMs`. */
 export class SharedLook<T> {
   readonly #look: () => Promise<T>;
   readonly #everyMs: number;

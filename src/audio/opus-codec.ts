@@ -11,8 +11,8 @@ export const ENCODER_DELAY_SAMPLES = 120;
 export const DECODER_MEMORY_PACKETS = 4;
 
 /**
- * Number of first packets of a beginning after which the bit rate is bounded again. A packet without prediction takes more bits for the same
- * quality; if the next packets were smaller to compensate, soft sound in them would be up to 6 dB too loud.
+ * Number of packets after {@link OpusEncoder.prime} that are encoded without a bound of the bit rate. A packet without prediction takes
+ * more bits for the same quality; if the next packets were smaller to compensate, soft sound in them would be up to 6 dB too loud.
  */
 const BEGINNING_PACKETS = 4;
 
@@ -32,7 +32,7 @@ export type OpusEncoder = {
 export type CodecSettings = { bitrateBps: number; complexity: number };
 
 export type OpusCodec = {
-  /** Name of the encoding libopus, for the log, and the fault because of which it is not the machine's own, if it is not. */
+  /** Encoder library, for the log: its name, and `fault` if the machine's libopus could not be loaded and the WebAssembly build is used. */
   readonly encoders: { name: string; fault?: unknown };
   createEncoder(rateHz: OpusRateHz): Promise<OpusEncoder>;
   /** Decodes to 48 kHz. */
@@ -43,8 +43,8 @@ export type OpusCodec = {
 
 /**
  * Loads libopus: decoders as WebAssembly; encoders of the machine's own library, or else as WebAssembly, too. Encoders use the
- * low-delay mode: it is the cheapest, and a stream that starts in the middle of a sentence, as a mix does, has
- * no speech model to catch up with.
+ * low-delay mode: it is the cheapest, and has no SILK layer, whose predictions need earlier packets: a mix starts in
+ * the middle of a sentence.
  */
 export async function loadOpusCodec(
   settings: CodecSettings,

@@ -58,7 +58,7 @@ export class Downlink {
    * Listens to a producer of `peer`, which replaces its earlier one at the first packet; resolves when no
    * further packet will be missed.
    * @param speaker number of the peer in forwarded frames
-   * @param budget of all producers of the peer
+   * @param budget RTP budget that all producers of the peer share
    * @param onExceeded called once if the producer has sent more than the budget for too long; its packets are ignored then
    */
   async add(
@@ -145,7 +145,7 @@ export class Downlink {
     this.#mixer.cutSpeaker(peer);
   }
 
-  /** Returns the arrival time of the last packet of a producer, ms; undefined before the first. */
+  /** Returns the arrival time of the last packet of a producer, by `performance.now()`; undefined before the first. */
   lastPacketAtMs(producerId: string): number | undefined {
     return this.#heard.get(producerId)?.atMs;
   }

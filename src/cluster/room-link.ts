@@ -42,7 +42,7 @@ export type RoomLinkParts = {
   nextVersion: () => number;
   /** Called when the room is on another node with which this one has no address family in common. */
   onUnreachable: (node: string, families: readonly IpFamily[]) => void;
-  /** Called again and again for each node, with whether nothing comes back of what is sent to it. */
+  /** Called at intervals for each node. `isSilent`: true if the node receives nothing of what is sent to it. */
   onSilent: (node: string, isSilent: boolean) => void;
   log: FastifyBaseLogger;
   timings: Timings['pipes'];

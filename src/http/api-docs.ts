@@ -7,13 +7,13 @@ import { describeFaults } from '../protocol/schema-faults.ts';
 import { VERSION } from '../version.ts';
 import { ProblemSchema } from './problem.ts';
 
-/** A server whose routes are typed by their schemas. */
+/** Fastify server that infers the types of a route from its schemas. */
 export type RestServer = ReturnType<typeof asRestServer>;
 
 export const asRestServer = (server: FastifyInstance) =>
   server
     .withTypeProvider<TypeBoxTypeProvider>()
-    // Fastify's own validator coerces wrong types to right ones.
+    // Fastify's default validator converts values of a wrong type instead of refusing them.
     .setValidatorCompiler(TypeBoxValidatorCompiler)
     .setSchemaErrorFormatter((errors, where) => {
       return new Error(`${where}: ${describeFaults(errors as TLocalizedValidationError[])}.`);
@@ -24,7 +24,7 @@ const bearer = (description: string) => ({ type: 'http', scheme: 'bearer', descr
 /** Serves an OpenAPI 3.1 description of the routes that are registered after it, made from their schemas, at `/api/docs`. */
 export async function registerApiDocs(server: FastifyInstance): Promise<void> {
   await server.register(fastifySwagger, {
-    // Any route may answer so; this description is not used to serialize answers.
+    // Any route may answer with a problem. This schema is only documentation: responses are not serialized by it.
     transform: ({ schema, url }) => ({
       schema: { ...schema, response: { ...(schema?.response as object), default: ProblemSchema } },
       url,

@@ -2,9 +2,9 @@
 const MISLEADING = /%|\\|(^|\/)\/|(^|\/)\.{1,2}(\/|$)/;
 
 /**
- * Returns whether a request spells the fixed parts of its route as they are, so that a proxy which compares text sees what the
+ * Returns true if a request spells the fixed parts of its route as they are, so that a proxy which compares text sees what the
  * router sees. Parameters (names of rooms and peers) may be percent-encoded.
- * @param url of the request, as it came
+ * @param url URL of the request, as it came
  * @param route pattern of the route that takes it, such as `/api/admin/rooms/:account_id/:room` or `/*`
  */
 export function spellsFixedParts(url: string, route: string): boolean {

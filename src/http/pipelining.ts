@@ -52,7 +52,7 @@ export function limitPipelining(
       const { socket } = request;
       const line = lineOf(socket);
       if (line.waiting.length + Number(line.isBusy) >= MAX_UNANSWERED) {
-        // Otherwise it would read the thousands of others that have come at once, which takes a tenth of a second.
+        // Stop Node's parser: the chunk may hold thousands of further requests, which take 0.1 s to parse.
         const { parser } = socket as Internals;
         if (parser) parser.onIncoming = () => STOP;
         onClosed(socket.remoteAddress ?? '');

@@ -17,11 +17,11 @@ export const ProblemSchema = Type.Object(
     code: Type.String(),
     request_id: Type.String(),
   },
-  { description: 'A fault, as application/problem+json' },
+  { description: 'Error, as application/problem+json' },
 );
 type Problem = Static<typeof ProblemSchema>;
 
-/** Answers every fault of a route, and every address that has none, by {@link sendProblem}. */
+/** Answers faults of routes, and requests that have no route, with {@link sendProblem}. */
 export function registerProblems(app: FastifyInstance): void {
   app.setErrorHandler(sendProblem);
   app.setNotFoundHandler(() => {
@@ -29,7 +29,7 @@ export function registerProblems(app: FastifyInstance): void {
   });
 }
 
-/** Delay sent with a 429 or 503 that has none of its own, ms: a media worker that died is replaced by then. */
+/** Default of `Retry-After` for 429 and 503, ms: a media worker that died is replaced within that time. */
 const RETRY_AFTER_MS = 1000;
 
 /**
@@ -57,7 +57,7 @@ export function sendProblem(fault: unknown, request: FastifyRequest, reply: Fast
   return reply.code(status).type('application/problem+json').send(problem);
 }
 
-/** Faults of requests that Node does not hand out, by its error code; all others are 400. */
+/** Status and text for requests that Node's parser rejects, by error code; all other codes get 400. */
 const UNPARSED: Record<string, { status: number; detail: string }> = {
   ERR_HTTP_REQUEST_TIMEOUT: { status: 408, detail: 'The request took too long to arrive.' },
   HPE_HEADER_OVERFLOW: { status: 431, detail: 'The headers are too long: at most 16 KiB.' },
@@ -97,7 +97,10 @@ export function unroutedAnswer(status: number, detail: string) {
   return { headers, body };
 }
 
-/** Fastify's own refusals (a body that is not JSON, say) carry a status below 500. */
+/**
+ * Returns the error for a request that Fastify itself rejects, such as a body that is not JSON: its status is below 500. Returns
+ * undefined for other faults.
+ */
 function refusalOf(fault: unknown): PartylineError | undefined {
   if (fault instanceof Error && 'statusCode' in fault && Number(fault.statusCode) < 500) {
     return new PartylineError(codeOf(Number(fault.statusCode)), fault.message, { cause: fault });

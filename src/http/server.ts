@@ -130,9 +130,9 @@ export function urlOf(server: FastifyInstance, { HOST: host, TLS_CERT: cert }: S
 }
 
 /**
- * WebSockets, the pages, and the order in which the work of connections is done.
+ * Registers WebSockets, the pages, and the order in which the work of connections is done.
  * @param preClose ends all sessions, before the server closes
- * @param slices in which upgrades are handled
+ * @param slices scheduler of upgrades
  */
 export async function registerPlugins(
   server: FastifyInstance,

@@ -20,7 +20,7 @@ export class Strangers {
 
   /**
    * Counts a connection until its client is known, or it is closed.
-   * @param address of the client, which differs from the connection's behind a proxy
+   * @param address address of the client, which differs from the connection's behind a proxy
    * @returns false if the address has too many; the connection is not counted then
    */
   arrive(connection: Socket, address: string): boolean {

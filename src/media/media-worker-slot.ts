@@ -74,7 +74,7 @@ export class MediaWorkerSlot {
     };
   }
 
-  /** From now on a media worker that ends is not replaced. */
+  /** Stops replacing media workers, before they are ended on purpose. */
   expectExit(): void {
     this.#closing.abort();
     this.#worker?.expectExit();

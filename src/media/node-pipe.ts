@@ -12,7 +12,7 @@ export type PipeSettings = {
 /**
  * Returns this node's address for a pipe to another node: IPv4 if both have it, so that both choose the same family;
  * undefined if they have no family in common.
- * @param families of the other node; undefined if it does not report them
+ * @param families address families of the other node; undefined if it does not report them
  */
 export function addressFor(
   { addresses }: PipeSettings,

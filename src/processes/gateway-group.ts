@@ -106,7 +106,7 @@ export class GatewayGroup {
 
 type Gateway = {
   kept: KeptProcess;
-  /** Resolves with its address when it first admits clients; rejects if it could not start. */
+  /** Resolves with the gateway's address when it first admits clients; rejects if it could not start. */
   ready: Promise<string>;
 };
 
@@ -117,9 +117,12 @@ function startGateway(
   log: FastifyBaseLogger,
   events: {
     onMessage: (message: FromGateway, connection?: Socket) => void;
-    /** Called when it seems to hang. */
+    /** Called when the process seems to hang. */
     onSilent: () => void;
-    /** Called when it ended without the supervisor's request; `isWell` if with exit code 0, as after a signal of the operator. */
+    /**
+     * Called when the process ended without the supervisor's request. `isWell`: true if its exit code was 0, as after a signal from the
+     * operator.
+     */
     onEnd: (isWell: boolean) => void;
   },
 ): Gateway {

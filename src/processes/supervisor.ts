@@ -69,7 +69,7 @@ async function openParts(
     await opened.disposeAsync();
   };
   const leave = (by: string, withinMs = settings.DRAIN_MS) => {
-    // A further request can only shorten the time.
+    // A repeated drain request can only bring the deadline forward.
     if (leaving) gateways.hurry(by, withinMs);
     leaving ??= end(by, withinMs);
     return leaving;

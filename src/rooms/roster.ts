@@ -1,17 +1,17 @@
 import type { PeerDescription, PeerKind } from '../protocol/messages.ts';
 
-/** Called when a member is connected in another way. */
+/** Called when the kind of a member's connection has changed. */
 type OnKind = (peer: { peer: string; kind: PeerKind; speaker: number }) => void;
-/** Occupant of a place in the room: a peer of this node, or another node for a peer of its own. */
+/** Peer object of this node, or id of another node: it has one connection of a peer. */
 type Occupant = object | string;
-/** State of a peer in the room by one of its places. */
+/** Kind and mute state of one connection of a peer. */
 type Held = { kind: PeerKind; muted: boolean };
-/** The place that was taken last counts. */
+/** Peer with one entry for each of its connections; the newest one determines its state. */
 type Member = { speaker: number; occupants: Map<Occupant, Held> };
 
 /**
- * Peers of a room on all nodes. A peer that comes back on another connection, perhaps to another node, holds two
- * places for a while: it is there as long as it has one, and the others see it neither leave nor join.
+ * Peers of a room on all nodes. A peer that comes back on another connection, perhaps to another node, has two
+ * connections for a while: it is in the room as long as it has one, and the others see it neither leave nor join.
  */
 export class Roster {
   readonly #members = new Map<string, Member>();
@@ -48,7 +48,10 @@ export class Roster {
     return member && latestOf(member);
   }
 
-  /** Returns the speaker number of a peer (16 bits, unique in the room on this node). Reserves one if it has none; {@link leave} releases it. */
+  /**
+   * Returns the speaker number of a peer (16 bits, unique in the room on this node). Reserves one if it has none; {@link leave}
+   * releases it.
+   */
   speakerOf(name: string): number {
     const known = this.#members.get(name)?.speaker ?? this.#reserved.get(name);
     if (known !== undefined) return known;
@@ -75,7 +78,7 @@ export class Roster {
     return { peer: name, kind, speaker, muted };
   }
 
-  /** Mutes or unmutes the occupant of a place. */
+  /** Sets the mute state of one connection of a peer. */
   setMuted(name: string, occupant: Occupant, muted: boolean): void {
     const member = this.#members.get(name);
     const held = member?.occupants.get(occupant);
@@ -85,7 +88,7 @@ export class Roster {
     });
   }
 
-  /** Changes the occupant of a place. */
+  /** Replaces the occupant of one connection of a peer. */
   handOver(name: string, before: Occupant, after: Occupant, held: Held): void {
     const member = this.#members.get(name);
     if (!member?.occupants.has(before)) return;

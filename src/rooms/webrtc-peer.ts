@@ -30,7 +30,7 @@ export type PreparedEvents = {
 
 /** Progress of a browser that will take over from another way of the same peer. */
 export type Readiness = {
-  /** It produces, or is about to. */
+  /** True if its producer exists or is being created. */
   isProducing: boolean;
   /** True once the first packet of its producer has come. */
   isHeard: boolean;

@@ -23,16 +23,17 @@ const COMPRESSED_BYTES_PER_S = {
 const MAX_SAMPLE_BYTES_PER_S = 1_152_000;
 /** Maximum number of messages per second of audio: somewhat more than a sender of one every 2 ms needs. */
 const MESSAGES_PER_S = 600;
-/** Seconds of audio that may come per second, and at once: after a stall of 8 s all of it does. */
+/** Rate of the budget, in seconds of audio per second, and its maximum balance: enough for all audio of a stall of 8 s, sent at once. */
 const RATE = { perSecond: 1.25, burst: 10 };
 /** Debt, in seconds of audio, beyond which messages that have been read already are dropped. */
 const MAX_DEBT_S = 1;
-/** Seconds of audio in the bucket from which a client is within its budget again, or is read again. */
+/** Balance from which a client is within its budget again, s. */
 const RECOVERED_S = 2;
+/** Balance from which a paused client is read again, s. */
 const READABLE_S = 0.25;
-/** Seconds of sound that are charged to the bucket at once, while it holds enough for all of them. */
+/** Maximum audio that is charged in one step, s, while the balance stays above {@link RECOVERED_S}. */
 const CHARGED_AT_ONCE_S = 0.25;
-/** Longest time for which a client is not read, ms, so that its pongs are seen. */
+/** Maximum time for which a client is not read, ms: its pongs must be seen. */
 const MAX_WAIT_MS = 1000;
 
 /** Returns the maximum number of bytes per second of audio. @param format undefined while it is unknown */
@@ -68,8 +69,9 @@ export class AudioBudget {
   readonly #bucket: TokenBucket;
   readonly #closeAfterMs: number;
   #overSinceMs: number | undefined;
-  /** Seconds of audio that have come and are not charged yet, and the seconds that may still come before they are. */
+  /** Audio that was received but is not charged yet, s. */
   #unchargedS = 0;
+  /** Audio that may still be received before the next charge, s. */
   #spareS = 0;
 
   constructor({ closeAfterMs }: Pick<Timings['budgets'], 'closeAfterMs'>, nowMs: number) {
@@ -79,7 +81,7 @@ export class AudioBudget {
 
   /**
    * Charges a message.
-   * @param bytesPerSecond of the format in which the client sends
+   * @param bytesPerSecond maximum of the client's format ({@link bytesPerSecondOf})
    * @returns undefined if the client is within its budget
    */
   charge(bytes: number, bytesPerSecond: number, nowMs: number): Overdraft | undefined {

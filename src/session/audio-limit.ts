@@ -46,7 +46,8 @@ export class AudioLimit {
 
   #pause(ms: number): void {
     this.#reading.pause();
-    // The first of a chunk says when; what has been read with it adds to the debt, which is looked at again then.
+    // The first message over the budget sets the timer. Further messages of the same chunk add to
+    // the debt, which is checked again when the timer ends.
     this.#timer ??= setTimeout(() => {
       this.#timer = undefined;
       this.isRefusing = false;

@@ -19,10 +19,10 @@ export type AudioSettings = {
   in: DeclaredFormat;
   /** Detected format of a client that declared none or sends WAVE; undefined while unknown. */
   detected: InputFormat | undefined;
-  /** Undefined: as the client sends. */
+  /** Format that the client hears; undefined: the same as it sends. */
   out: OutputFormat | undefined;
   delivery: Delivery;
-  /** By peer: what its sound is multiplied by. */
+  /** Factor by which the audio of a peer is multiplied, by peer. */
   volume: Record<string, number>;
   isMuted: boolean;
   /** Kind of audio that was first sent to a client without any format settings: it continues to be sent that kind. */

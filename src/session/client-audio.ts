@@ -25,7 +25,7 @@ import type { ClientNotifier } from './client-notifier.ts';
 import type { Turn } from './held-audio.ts';
 import { RelayIntake } from './relay-intake.ts';
 
-/** In one message or in many. */
+/** Maximum number of peers whose volume a client can set, over all its messages. */
 const MAX_VOLUMES = 1000;
 /**
  * Maximum length of the names of all volumes, UTF-16 code units: 1000 names of peers. Each `configure` copies, stores and answers
@@ -36,7 +36,7 @@ const MAX_VOLUME_NAMES_LENGTH = 128_000;
 /** Preferences of a client for its audio, before it has sent anything else. */
 export type AudioPreferences = {
   in: DeclaredFormat;
-  /** Undefined: the same format as it sends. */
+  /** Format that the client hears; undefined: the same as it sends. */
   out: OutputFormat | undefined;
   delivery: Delivery;
   /**
@@ -51,13 +51,13 @@ type AudioClient = ClientNotifier & {
   readonly isJoining: boolean;
   /** Sends a message of an unknown format, unchanged. */
   sendRelayed(message: Buffer): void;
-  /** {@link ClientAudio.settings} are not what they were. Resolves when they are kept for when the client comes back. */
+  /** Called when {@link ClientAudio.settings} have changed. Resolves when they are stored for a resume. */
   settingsChanged(): Promise<void>;
 };
 
 /** The audio of one client over the life of its connection, in all rooms: the formats in which it sends and hears. */
 export class ClientAudio {
-  /** The messages that it sends. */
+  /** Messages that the client sends. */
   readonly input: ClientInput;
   readonly #turn: Turn;
   readonly #client: AudioClient;
@@ -71,16 +71,16 @@ export class ClientAudio {
   #isVolumeLimited = false;
   #isConfiguring = false;
   #isMuted = false;
-  /** The client has been told that its format is unknown: once. */
+  /** True once the client has been told that its format is unknown. */
   #isToldUnknown = false;
   #peer: WebSocketPeer | undefined;
   #saved: Promise<void> = Promise.resolve();
-  /** In the rooms before this one. */
+  /** Dropped and concealed audio in earlier rooms, ms. */
   #before = { droppedMs: 0, concealedMs: 0 };
 
   /**
-   * @param settings of the session that the client resumes; they win over its preferences
-   * @param turn of the client's account among others
+   * @param settings settings of the session that the client resumes; they win over its preferences
+   * @param turn scheduler of this account's work among that of other accounts
    */
   constructor(
     preferences: AudioPreferences,

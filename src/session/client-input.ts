@@ -58,7 +58,7 @@ export class ClientInput {
   #pricedFormat: InputFormat | undefined;
   #bytesPerSecond = bytesPerSecondOf(undefined);
 
-  /** @param turn of the client's account among others */
+  /** @param turn scheduler of this account's work among that of other accounts */
   constructor(sent: Sent, codecs: Codecs, turn: Turn, events: ClientInputEvents) {
     this.#codecs = codecs;
     this.#events = events;

@@ -44,7 +44,7 @@ export class Pings {
     this.#lateAfterMs = unansweredMs;
   }
 
-  /** Time from which {@link checkStall} must be called, ms. Infinity while nothing is unanswered. */
+  /** Time from which {@link checkStall} must be called, by `performance.now()`. Infinity while nothing is unanswered. */
   get checkAtMs(): number {
     return this.#checkAtMs;
   }
@@ -54,7 +54,7 @@ export class Pings {
     return this.#isStalled;
   }
 
-  /** Sending time of the last ping, ms. */
+  /** Sending time of the last ping, by `performance.now()`. */
   get lastAtMs(): number {
     return this.#lastAtMs;
   }

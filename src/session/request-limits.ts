@@ -19,7 +19,7 @@ export class RequestLimits {
   readonly #timings: Timings['budgets'];
   readonly #accounts = new AccountBudgets(accountRate);
 
-  /** @param messagesPerSecond of each connection, in the long run */
+  /** @param messagesPerSecond rate of text messages that each connection may keep up */
   constructor(messagesPerSecond: number, timings: Timings['budgets']) {
     this.#messagesPerSecond = messagesPerSecond;
     this.#timings = timings;
@@ -57,7 +57,7 @@ export class RequestLimits {
     return new AudioBudget(this.#timings, performance.now());
   }
 
-  /** Returns the limit of the pings and pongs of a new connection. @param reading of the connection */
+  /** Returns the limit of the pings and pongs of a new connection. @param reading pauses the reading of the connection */
   openControlLimit(reading: ReadControl, client: ClientNotifier): ControlLimit {
     return new ControlLimit(reading, this.#timings, client);
   }

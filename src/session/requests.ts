@@ -63,7 +63,7 @@ export class Requests {
   readonly #closing = new AbortController();
   /** The last `leave`; marked until it has been handled. */
   #leave: Request | undefined;
-  /** In turn, so that a join during a join is just the next one. */
+  /** Requests, handled one at a time: a `join` that arrives during another is handled after it. */
   readonly #inTurn = new SerialQueue<Request>((...request) => this.#tryToHandle(...request));
 
   /** @param socket is not read while too many requests wait, or the budget is spent */
@@ -104,7 +104,7 @@ export class Requests {
    */
   holdUnread(text: string): boolean {
     if (this.waiting < MAX_WAITING && text.length <= MAX_PARSED_AT_ONCE) return false;
-    // It may name another format or mute.
+    // The text may be a `configure` that changes the format or mutes.
     this.#audio.input.mark();
     this.#inTurn.add({ text, isMarked: true });
     if (this.waiting >= MAX_WAITING) this.#socket.pause();

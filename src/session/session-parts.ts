@@ -57,6 +57,6 @@ export type Move = { room: string; reason: LeaveReason };
 
 /** The session that a client resumes. */
 export type ResumedSession = {
-  /** Its room, and whether this process keeps its place; undefined if it was in none. */
+  /** Room of the session, and whether this process keeps its place; undefined if the client was in no room. */
   place: { room: string; isHere: boolean; kind: PeerKind } | undefined;
 };

@@ -21,7 +21,7 @@ const FULL_CHUNK_BYTES = 16 * 1024;
  * at once. A piece that comes while none waits starts at once.
  */
 export class Turns {
-  /** By account, in the order in which their turns come; none is empty. */
+  /** Waiting pieces by account, in the order of the turns of the accounts; no list is empty. */
   readonly #waiting = new Map<number, (() => void)[]>();
   /** Time at which the first piece started in this turn of the event loop. */
   #sliceAtMs: number | undefined;
@@ -108,7 +108,7 @@ export class Turns {
   #isSliceOver(): boolean {
     const nowMs = this.#now();
     if (this.#sliceAtMs === undefined) {
-      // A frame that comes alone asks nobody for its share of the time.
+      // A piece of work that arrives alone starts at once, without a look at its share of the time.
       this.#sliceAtMs = nowMs;
       return false;
     }

@@ -8,20 +8,20 @@ import { probeRedis } from './redis-probe.ts';
 /** sockaddr_un holds 108 bytes (unix(7)), the closing 0 among them. */
 const MAX_SOCKET_PATH_BYTES = 107;
 /**
- * Probes without an answer after which the server hangs. Counted, so that a stall of this process does not
- * look like one of the server.
+ * Number of consecutive unanswered probes after which the server counts as hung. Probes are counted instead of milliseconds, because a
+ * stall of this process also delays its probes.
  */
 const MAX_SILENT_PROBES = 8;
 const POLL_MS = 20;
-/** Number of kept lines of its output, to report why it ended. */
+/** Number of lines of redis-server's output that are kept, to report why it ended. */
 const MAX_LAST_LINES = 3;
 
 /** A data folder that is held by a lock. */
 export type HeldDataDir = { dataDir: string; owner: Owner; lock: DataDirLock };
 
 /**
- * A redis-server of the gateway's own: a child process with an append-only file, which listens on a socket file only. It is
- * started again when it ends or hangs, until it is closed.
+ * Child process redis-server of this gateway, with an append-only file; it listens on a socket file only. It is restarted when it ends or
+ * hangs, until it is closed.
  */
 export class RedisServer {
   readonly socketPath: string;
@@ -72,7 +72,7 @@ export class RedisServer {
     return server;
   }
 
-  /** Shuts it down, so that it writes its data, and waits until it has ended; kills it if it does not end. */
+  /** Stops redis-server, which writes its data first, and waits until it has ended; kills it after `stopServerWithinMs`. */
   async close(): Promise<void> {
     this.#isClosing = true;
     clearTimeout(this.#restart);
@@ -89,10 +89,9 @@ export class RedisServer {
   }
 
   /**
-   * Starts it in its own session, so that Ctrl-C reaches only the gateway, which needs it while it drains;
-   * the kernel ends it if the gateway is killed. It inherits the lock of its folder, and holds it for as long
-   * as it lives. If root starts it in another user's folder, it runs as that user, so that its files stay
-   * readable.
+   * Starts redis-server in a session of its own: Ctrl-C must not end it while the gateway drains. The kernel ends it when the gateway is
+   * killed. redis-server inherits the lock of the data folder, and holds it until it ends. If this process runs as root and another user
+   * owns the folder, redis-server runs as that user, so that its files stay readable.
    */
   #spawn(): ChildProcess {
     const { dataDir, owner, lock } = this.#held;
@@ -115,7 +114,7 @@ export class RedisServer {
     return child;
   }
 
-  /** Redis's own message, without the time and the process id. */
+  /** Keeps the last lines of redis-server's output, without the time and the process id. */
   #remember(text: string): void {
     const lines = text.split('\n').map((line) => line.replace(/^\d+:\w .{24} [.\-*#] /, '').trim());
     this.#lastLines = [...this.#lastLines, ...lines.filter(Boolean)].slice(-MAX_LAST_LINES);
@@ -125,9 +124,10 @@ export class RedisServer {
     const child = this.#child;
     let failure: string | undefined;
     child.once('error', (fault) => (failure = fault.message));
-    // After its last output.
+    // `close` follows the last output.
     child.once('close', (...how) => {
-      const lastOutput = this.#lastLines.at(-1) ?? 'is it installed, and DATA_DIR writable?';
+      const lastOutput =
+        this.#lastLines.at(-1) ?? 'check that redis-server is installed and DATA_DIR is writable';
       failure ??= `redis-server ended with ${describeExit(...how)}: ${lastOutput}`;
     });
     const deadlineMs = performance.now() + this.#timings.startWithinMs;
@@ -141,7 +141,7 @@ export class RedisServer {
     }
   }
 
-  /** Restarts it when it ends, and kills it when it hangs. */
+  /** Restarts redis-server when it ends, and kills it when it hangs. */
   #keep(): void {
     const child = this.#child;
     const ended = (how: string) => {

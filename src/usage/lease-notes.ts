@@ -7,13 +7,13 @@ const NOTED = ['place', 'settings'] as const;
 type Noted = (typeof NOTED)[number];
 
 /**
- * Texts that are stored for the holders of leases. They are kept for as long as the lease is held, so that those that Redis did not
- * take, or has lost, can be written again.
+ * Texts that are stored for the holders of leases. Each is kept while its lease is held, so that it can be written again if Redis
+ * refused or lost it.
  */
 export class LeaseNotes {
   readonly #redis: Redis;
   readonly #texts = new Map<LeaseHolder, Partial<Record<Noted, string>>>();
-  /** By holder: texts that are being written, could not be written because Redis was disconnected, or were lost. */
+  /** Texts that are being written, could not be written because Redis was disconnected, or were lost, by holder. */
   readonly #unwritten = new Map<LeaseHolder, Set<Noted>>();
   readonly #stopListening: () => void;
 

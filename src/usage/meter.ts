@@ -43,7 +43,7 @@ type MeteredRoom = {
   /** Number of peers on all nodes, as far as this one knows. */
   size: number;
   countedToMs: number;
-  /** By writer and minute. */
+  /** Counts by writer and minute. */
   minuteCounts: Map<string, Count>;
 };
 

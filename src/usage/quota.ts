@@ -40,7 +40,7 @@ export class Quota {
   readonly #usage: Pick<RecentUsage, 'readMonthMs'>;
   readonly #clock: Pick<RedisClock, 'wallMs'>;
   readonly #events: QuotaEvents;
-  /** By account: the month, the number of steps of which it was warned, and whether no minutes are left. */
+  /** Month, number of steps that were warned of, and whether no minutes are left, by account. */
   readonly #known = new Map<number, { month: string; steps: number; isExhausted: boolean }>();
 
   constructor(

@@ -6,7 +6,7 @@ import type { UsageStore } from './usage-store.ts';
 export class RecentUsage {
   readonly #store: UsageStore;
   readonly #freshMs: number;
-  /** By account and month, the oldest first. */
+  /** Reads by account and month, the oldest first. */
   readonly #reads = new Map<string, { usedMs: Promise<number>; atMs: number }>();
 
   constructor(store: UsageStore, { freshMs }: Timings['usage']) {

@@ -33,7 +33,7 @@ export type Granularity = 'minute' | 'hour' | 'day';
 export type MinuteRange = { from: string; to: string };
 
 type Usage = Omit<UsageRecord, 'start' | 'room'>;
-/** By start, and by room. */
+/** Usage by start and room. */
 type Buckets = Map<string, Map<string, Usage>>;
 
 /**

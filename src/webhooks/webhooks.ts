@@ -41,7 +41,7 @@ export class Webhooks {
   readonly #present = new Map<string, PresentPeer>();
   /** Peers that Redis holds as present, because changes of accounts with a webhook said so; same keys. */
   readonly #told = new Map<string, PresentPeer>();
-  /** By account, the end of the last reported period without minutes. */
+  /** Ends of the last reported periods without minutes, by account. */
   readonly #exhausted = new Map<number, string>();
   #waiting: NumberedChange[] = [];
   #lastNumber = 0;

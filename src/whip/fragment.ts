@@ -28,7 +28,7 @@ export type Precondition = 'any' | 'met' | 'failed' | 'missing';
 /**
  * Compares an `If-Match` header with the ETag of an ICE session (RFC 9110 §13.1.1). The `*` of a restart
  * comes with and without quotes.
- * @param etag with its quotes
+ * @param etag ETag of the session, with its quotes
  */
 export function checkIfMatch(header: string | undefined, etag: string): Precondition {
   if (header === undefined || header.trim() === '') return 'missing';

@@ -118,11 +118,11 @@ export class Half {
   }
 }
 
-/** Time limits of a client, ms. */
+/** Time limits of a client. */
 export type Patience = {
-  /** To connect at first. */
+  /** Maximum time until the first connection, ms. */
   connectWithinMs: number;
-  /** To come back. */
+  /** Maximum time until a lost connection is restored, ms. */
   resumeMs: number;
 };
 

@@ -3,11 +3,11 @@ import type { Heard } from './ear.ts';
 
 /** Finds the played audio in the heard audio, and measures its delay, level and loss. */
 
-/** Played audio, and the sending time of each of its frames of 20 ms, in ms. */
+/** Played audio, and the sending time of each of its frames of 20 ms, by `performance.now()`. */
 export type Played = { samples: Float32Array; sentAtMs: number[] };
 
 export type Comparison = {
-  /** Less than half of the frames were heard. */
+  /** True if less than half of the frames were heard. */
   isSilent: boolean;
   /** Share of the frames that were not heard, 0 to 1. */
   lostShare: number;

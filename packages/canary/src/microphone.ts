@@ -16,7 +16,7 @@ export class Microphone {
     this.#timer = setInterval(() => this.#sendDue(), FRAME_MS / 4);
   }
 
-  /** Plays the chirp once. Resolves when it is sent, with the time of each frame, in ms. */
+  /** Plays the chirp once. Resolves when it is sent, with the sending time of each frame, by `performance.now()`. */
   play(): Promise<number[]> {
     return new Promise((done) => {
       this.#chirp = { sentAtMs: [], done };

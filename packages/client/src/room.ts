@@ -36,7 +36,7 @@ export class Room {
   /** Reason for which the microphone's audio cannot be sent. */
   #microphoneFault: string | undefined;
   readonly #microphoneRetries = new Retries();
-  /** Time from which the client has had something to send, ms; undefined while it has not. */
+  /** Time from which the client has had something to send, by `performance.now()`; undefined while it has not. */
   #speaksSinceMs: number | undefined;
   #isClosed = false;
 

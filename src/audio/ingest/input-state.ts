@@ -72,7 +72,7 @@ export class Unheard {
   readonly messages: TimedMessage[] = [];
   #bytes = 0;
 
-  /** @returns false if the messages have become too many to be kept */
+  /** @returns false if the messages exceed 1 MiB, and need not be kept any more */
   keep(arrival: TimedMessage): boolean {
     this.messages.push(arrival);
     this.#bytes += arrival.message.length;
@@ -80,7 +80,10 @@ export class Unheard {
   }
 }
 
-/** Returns the format as which a message of a file is read, and the number of its bytes before it; undefined where only the reader knows. */
+/**
+ * Returns the sample format in which the reader will read this message, and the number of sample bytes before it; undefined if the
+ * message may begin with a chunk header, or has no samples.
+ */
 export function readInFile(
   { ingest }: OpenState,
   message: Buffer,

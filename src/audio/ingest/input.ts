@@ -39,11 +39,14 @@ import type { LastPackets } from './splice.ts';
 import { OpaqueIngest } from './opaque-ingest.ts';
 import { RECORDINGS, StreamBudget } from './stream-budget.ts';
 
-/** Maximum time without a message of a client of unknown format, ms, after which it hears the room again. */
+/**
+ * Time after the last message of a client of unknown format during which it is sent no audio, ms. After it the client hears the room
+ * again.
+ */
 const MAX_DOUBT_MS = 2000;
 /**
- * Minimum time without a message, ms, that is a pause of the sender: messages held before it say nothing about the later ones, and are too
- * late to be played. Pieces of 2 s come sooner, even if one is late.
+ * Minimum gap between messages that counts as a pause of the sender, ms: longer than the gap between pieces of 2 s, even if one is late.
+ * Messages held before a pause are too late to be played, and say nothing about the format after it.
  */
 const LEAST_PAUSE_MS = 2500;
 
@@ -53,7 +56,10 @@ const turns = new WeighingTurns();
 /** Minimum confidence of a change of the rate or number of channels. */
 const SURE_OF_PACE = 0.9;
 
-/** True if a new detection differs from the previous format. The header of a file is right about the rate of its samples. */
+/**
+ * True if a new detection differs from the previous format. A WAVE header states the rate, so for its samples only the codec is
+ * compared.
+ */
 function isOther({ format, confidence }: Detection, before: InputFormat): boolean {
   if (before.codec === 'wav') return format.codec !== before.inside?.codec;
   if (format.codec !== before.codec) return true;
@@ -107,7 +113,10 @@ export class AudioInput {
     return 'format' in this.#state ? this.#state.format : undefined;
   }
 
-  /** True while a client sends an unknown format, so that the format which it understands is unknown, too. */
+  /**
+   * True if the client's format is unknown and it has sent a message within {@link MAX_DOUBT_MS}: the format that it can play is then
+   * unknown, too.
+   */
   isFormatUnknown(nowMs: number): boolean {
     const lastAtMs = this.#lastDoubtfulAtMs;
     return lastAtMs !== undefined && nowMs - lastAtMs < MAX_DOUBT_MS;
@@ -165,7 +174,7 @@ export class AudioInput {
     }
   }
 
-  /** Processes one message of at least one byte that no listener may hear. */
+  /** Reads a message of at least one byte whose audio is dropped, because the client was in no room: later messages may depend on it. */
   skip(message: Buffer, nowMs: number): void {
     const state = this.#state;
     if (state.name !== 'open' && state.name !== 'silent') {
@@ -306,7 +315,8 @@ export class AudioInput {
     const look = read && open.guard?.look(message, read.startsAtBytes, atMs);
     if (read && look === 'wrong') {
       open.check.skip();
-      // Another format begins with a message; a message that begins within a sample continues the present one.
+      // Another format is assumed to begin with this message, unless the message begins inside a
+      // sample: then it continues the present format.
       const { format } = read;
       const isCut = isSamples(format) && read.startsAtBytes % frameBytesOf(format) !== 0;
       const beforeBytes = isCut ? read.startsAtBytes : 0;
@@ -320,7 +330,7 @@ export class AudioInput {
     if (look === 'changed' && !open.file) open.check.lookSoon();
     const isDue = atMs >= open.check.dueAtMs;
     const found = typeof look === 'object' ? look : undefined;
-    // Samples that follow an unknown format begin with a message: the bytes before it cut none of them.
+    // Samples after an unknown format begin with this message: the earlier bytes must not shift them.
     const isAnew = isDue && open.format.codec === 'opaque' && !open.check.isRunning;
     const beforeBytes = isAnew ? 0 : startsAtBytes;
     if (isAnew) this.#receivedBytes = message.length;
@@ -337,7 +347,10 @@ export class AudioInput {
     this.#ingest(open, message, atMs);
   }
 
-  /** Returns whether a detection counts. In an undeclared stream another pace does not: the guard measures it over a longer time. */
+  /**
+   * True if a detection is acted on. In an undeclared stream a change of the pace alone is not: its guard measures the pace over a
+   * longer time.
+   */
   #isBorneOut({ format }: Detection, open: OpenState): boolean {
     return this.#isDeclared || !isOfOtherPace(format, open.format);
   }
@@ -371,7 +384,7 @@ export class AudioInput {
   /** Skips the messages that were held before a pause: they are too late to be played, but may end within a sample. */
   #skipHeld(doubting: DoubtingState, startsAtBytes: number): void {
     const { open, detector } = doubting;
-    // A fault of the reader is one of the open stream.
+    // A fault that the reader throws here is handled as one of the open stream, so the state is `open` meanwhile.
     this.#state = open;
     for (const { message, atMs } of detector.arrivals) {
       if (this.#state === open) open.ingest.skip(message, atMs);

@@ -23,7 +23,7 @@ type State = bigint;
 export async function loadNativeLibopus(soname = SONAME): Promise<EncoderLibrary> {
   const { default: koffi } = await import('koffi');
   const library = koffi.load(soname);
-  // koffi knows the signatures only when it runs; the types repeat them.
+  // TypeScript cannot derive types from koffi's signature strings, so each is stated twice.
   const versionString = library.func('str opus_get_version_string()') as () => string;
   const describe = library.func('str opus_strerror(int)') as (code: number) => string;
   const createEncoder = library.func('void *opus_encoder_create(int, int, int, _Out_ int *)') as (
@@ -47,7 +47,7 @@ export async function loadNativeLibopus(soname = SONAME): Promise<EncoderLibrary
   ) => number;
   const destroyEncoder = library.func('void opus_encoder_destroy(void *)') as (e: State) => void;
 
-  /** @returns the result of libopus. @throws {Error} if it is an error code */
+  /** Returns a result of libopus. @throws {Error} if it is an error code (negative) */
   const check = (result: number): number => {
     if (result < 0) throw new Error(`libopus: ${describe(result)}`);
     return result;

@@ -121,7 +121,7 @@ export class MigratingMixEngine implements MixEngine {
 
   tick(nowMs: number, movedMs: number): void {
     const { speakers, leaving: ending } = this.#plan;
-    // A word that ends is given to the end by the backend that has begun it.
+    // The backend that began a word also mixes its end.
     const mayMove = speakers.length > 0 && ending.length === 0;
     if (mayMove && (this.#isLate(nowMs) || this.#backends.isCrowded(this.#backend))) {
       const leaving = { backend: this.#backend, loadMs: this.#countedMs };

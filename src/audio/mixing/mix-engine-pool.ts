@@ -22,7 +22,10 @@ const INLINE_MAX_MS = 1.5 * INLINE_BUDGET_MS;
 const THREAD_BUDGET_MS = 0.8 * FRAME_MS;
 /** Mixing time a tick above which a thread falls behind, and rooms move to others if those have room. */
 const THREAD_MAX_MS = FRAME_MS;
-/** Time after a thread was lost or failed to start, ms, in which none is started. The lost one is replaced at once, unless another was lost within this time. */
+/**
+ * Time after a thread was lost or failed to start, ms, in which none is started. The lost one is replaced at once, unless another was
+ * lost within this time.
+ */
 const RESPAWN_EVERY_MS = 1000;
 
 export type MixEnginePoolEvents = {
@@ -47,7 +50,7 @@ export class MixEnginePool {
   #lastLossAtMs = -Infinity;
   #isClosed = false;
 
-  /** @param maxThreads 0: everything is mixed in this thread */
+  /** @param maxThreads maximum number of mixing threads; 0: all rooms are mixed in this thread */
   constructor(
     maxThreads: number,
     codecs: Codecs,
@@ -119,7 +122,8 @@ export class MixEnginePool {
   }
 
   #choose(leaving?: { backend: MixBackend; loadMs: number }): MixBackend {
-    // A room that is too much for this thread is better in any other; one that leaves another must not crowd the next.
+    // A room leaves this thread for any other that has capacity. A room that leaves a mixing thread
+    // adds its own load to that of the next backend.
     const addedMs = leaving?.backend.kind === 'thread' ? leaving.loadMs : 0;
     if (this.#inline.loadMs + addedMs <= INLINE_BUDGET_MS) return this.#inline;
     const ready = this.#threads.filter((thread) => thread?.isReady && thread !== leaving?.backend);
@@ -129,7 +133,10 @@ export class MixEnginePool {
     return hasRoom ? best : (leaving?.backend ?? this.#inline);
   }
 
-  /** Starts one more thread, unless all are running, one was lost within the last second, or the pool is closed. Rooms move to it once it is ready. */
+  /**
+   * Starts one more thread, unless all are running, one was lost within the last second, or the pool is closed. Rooms move to it once
+   * it is ready.
+   */
   #startThread(): void {
     const slot = this.#threads.indexOf(undefined);
     const isTooSoon = performance.now() - this.#lastLossAtMs < RESPAWN_EVERY_MS;

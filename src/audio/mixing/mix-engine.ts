@@ -7,7 +7,7 @@ export type MixEngine = {
   insert(id: SpeakerId, packet: MixPacket, nowMs: number): void;
   /**
    * Mixes the next 20 ms.
-   * @param movedMs time by which ticks come later since the last one, ms; negative if sooner
+   * @param movedMs change of the tick's phase since the previous tick, ms; negative if ticks come earlier
    * @param isSkipped true if the next 20 ms of all speakers are dropped instead, which costs little
    */
   tick(nowMs: number, movedMs: number, isSkipped?: boolean): void;
@@ -16,6 +16,7 @@ export type MixEngine = {
 
 /** Result of a tick of a room. */
 export type TickReport = {
+  /** Time that the tick took, ms. */
   costMs: number;
   isSkipped: boolean;
   /** Number of packets that were dropped since the previous tick, by reason. */
@@ -24,7 +25,7 @@ export type TickReport = {
   depth: { speakers: number; sumMs: number; maxMs: number };
 };
 
-/** Place in which rooms can be mixed: this thread, or a mixing thread. */
+/** Thread in which rooms can be mixed: this one, or a mixing thread. */
 export type MixBackend = {
   readonly kind: 'inline' | 'thread';
   /** Mixing time of the rooms in this backend, ms per tick of 20 ms. */

@@ -104,7 +104,7 @@ export class Mix {
 
   /**
    * Writes one frame in each format; none if no speaker of the mix has a frame.
-   * @param sum of all speakers, 960 samples; not changed
+   * @param sum sum of all speakers, 960 samples; not changed
    * @param sounding speakers that have a frame
    * @param lateBehind returns by how many samples the mix must be late for listeners that have received the packets of a speaker
    */

@@ -17,7 +17,7 @@ export class FormatCheck {
   readonly #contradictions: number;
   readonly #turns: WeighingTurns;
   #detector: FormatDetector | undefined;
-  /** Time of the next check, ms. */
+  /** Time of the next check, by `performance.now()`. */
   dueAtMs = 0;
   #hasBeenChecked = false;
   #observed: string | undefined;

@@ -9,7 +9,7 @@ const MOST_CHANNELS = 2;
 
 /**
  * Returns a guard for a format.
- * @param history of the pace of the sender
+ * @param history pace history of the sender
  * @returns undefined for formats that are checked by their readers
  */
 export function guardOf(format: InputFormat, history: PaceHistory): FormatGuard | undefined {

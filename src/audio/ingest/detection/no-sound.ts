@@ -9,7 +9,7 @@ const OGG_PAGE = Buffer.from('OggS\0');
 /**
  * Returns true if messages without repetitions are beyond doubt no samples, though some reading of them may be as
  * short: text, heads of RTP, start codes of H.264, floats of another scale, or Ogg with content that is not decoded.
- * @param bytes of all messages together
+ * @param bytes content of all messages together
  */
 export function isNoSound(messages: Buffer[], bytes: Buffer): boolean {
   if (isOfOddFloats(bytes)) return true;

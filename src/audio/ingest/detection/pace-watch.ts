@@ -69,7 +69,7 @@ export class PaceWatch {
   /**
    * @param bytesPerMs pace of the format
    * @param ratios possible paces, as multiples of the pace of the format
-   * @param history of the sender, which is updated
+   * @param history pace history of the sender, which is updated
    */
   constructor(bytesPerMs: number, ratios: readonly number[], history: PaceHistory) {
     this.#bytesPerMs = bytesPerMs;

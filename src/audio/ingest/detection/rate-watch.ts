@@ -20,7 +20,7 @@ export class RateWatch {
   #recent: TimedMessage[] = [];
   #recentBytes = 0;
 
-  /** @param history of the sender, which is updated */
+  /** @param history pace history of the sender, which is updated */
   constructor(format: SampleFormat, history: PaceHistory) {
     this.#format = format;
     const ofFormat = format.rateHz * format.channels;

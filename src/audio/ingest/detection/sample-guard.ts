@@ -75,7 +75,7 @@ export class SampleGuard implements FormatGuard {
   /** Watch of the rate; undefined where the rate cannot change unannounced. */
   readonly #rate: RateWatch | undefined;
 
-  /** @param history of the pace of the sender, from which the rate is derived; undefined if a file contains the rate */
+  /** @param history pace history of the sender, from which the rate is derived; undefined if a file contains the rate */
   constructor(format: SampleFormat, history: PaceHistory | undefined) {
     this.#format = format;
     this.#frameBytes = Math.ceil(frameBytesOf(format));

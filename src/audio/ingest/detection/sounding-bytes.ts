@@ -4,12 +4,15 @@ import { isDigitalSilence } from './silence.ts';
 
 /** Maximum number of weighed bytes: more do not make the answer surer, and take longer. */
 export const MAX_WEIGHED_BYTES = 8192;
-/** Number of bytes that is a whole number of samples of all channels in every format. */
+/** Common multiple of the frame sizes of all sample formats, bytes. */
 const WHOLE_BYTES = 24;
 
-/** Returns the bytes that are weighed, without messages of silence; they begin with a whole sample of any format. */
+/**
+ * Returns the bytes from which a format is detected: without silent messages, and beginning at a multiple of {@link WHOLE_BYTES} of the
+ * stream.
+ */
 export function soundOf(arrivals: readonly TimedMessage[], startsAtBytes: number): Buffer {
-  // Omissions must not shift the rest by part of a sample.
+  // The remainder of a silent message is kept, so that later samples stay aligned.
   const sounding = arrivals.map(({ message }) =>
     isDigitalSilence(message) ? message.subarray(0, message.length % WHOLE_BYTES) : message,
   );
@@ -17,8 +20,8 @@ export function soundOf(arrivals: readonly TimedMessage[], startsAtBytes: number
 }
 
 /**
- * Returns bytes without the silence before the first sound, because an abrupt beginning cannot be predicted and would dominate the cost;
- * and without pauses of digital silence, which say nothing.
+ * Returns bytes without the silence before the first sound, because an abrupt start is unpredictable and its cost would outweigh the rest;
+ * and without pauses of digital silence, which say nothing about the format.
  */
 function fromFirstSound(bytes: Buffer): Buffer {
   const silentBytes = bytes.findIndex((byte) => byte !== bytes[0]);
