@@ -588,7 +588,7 @@ test('a page that WebRTC cannot reach says within 5 s that there is no sound, an
   const timeout = 5000 * (await slownessOfMachine());
   await ada.join(ROOM, 'Ada', gateway.apiKey);
   const status = () => ada.page.locator('#room-status').innerText();
-  await expect.poll(status, { timeout }).toMatch(/No sound.*may block/);
+  await expect.poll(status, { timeout }).toMatch(/No audio.*may block/);
 });
 
 test('a page whose name another connection takes says so, and does not take it back', async () => {

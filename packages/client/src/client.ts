@@ -66,7 +66,7 @@ export class PartylineClient {
       },
       ways: this.#ways,
       settings: this.#settings,
-      // Bundlers know files that are named so, and copy them.
+      // Bundlers recognize URLs of this form, and copy the files.
       assets: {
         worklet: assets?.worklet ?? new URL('./worklet.js', import.meta.url),
         decoder: assets?.decoder ?? new URL('./decoder-worker.js', import.meta.url),
@@ -230,14 +230,14 @@ export class PartylineClient {
     } catch (error) {
       if (settings.speakerId === deviceId) {
         settings.speakerId = this.#acceptedSpeakerId;
-        // Some of the sound may have gone over to the new device.
+        // Part of the audio may already play on the new device.
         await apply().catch(() => undefined);
       }
       throw error;
     }
   }
 
-  /** Plays audio that the browser blocked until a click; call it in a click handler. */
+  /** Plays audio that the browser blocked until a click; call it in the handler of a click. */
   resumePlayback(): void {
     this.#session.room?.audio.resumePlayback();
   }
@@ -252,12 +252,12 @@ export class PartylineClient {
     return stats.measure(audio.transport, await audio.counters(), performance.now());
   }
 
-  /** The browser's own statistics of both WebRTC transports; undefined over the WebSocket. */
+  /** Returns the browser's own statistics of both WebRTC transports; undefined over the WebSocket. */
   async rtcStats(): Promise<{ send: RTCStatsReport; recv: RTCStatsReport } | undefined> {
     return this.#session.room?.audio.rtcStats();
   }
 
-  /** Ends everything that the client opened. The microphone's track is not stopped: it is the caller's. */
+  /** Closes everything that the client opened. The microphone's track is not stopped: it belongs to the caller. */
   close(): void {
     this.#session.close();
   }

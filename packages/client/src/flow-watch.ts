@@ -3,7 +3,7 @@ const SILENCE_MS = 1500;
 
 /**
  * Watches whether packets arrive, and whether they are missing while the gateway reports other speakers.
- * Times are of any steady clock, ms.
+ * Times are of one monotonic clock, ms.
  */
 export class FlowWatch {
   #packets: number | undefined;

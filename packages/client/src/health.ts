@@ -9,7 +9,7 @@ import type { Wire } from './wire.ts';
  * a failure although packets arrive.
  */
 const BROKEN_MS = 500;
-/** Time for which the browser must have stopped the sound, or its playback, before the user is told, ms: a context takes a moment to start. */
+/** Time for which the browser must have stopped the audio, or its playback, before the user is told, ms: a context takes a moment to start. */
 const STOPPED_MS = 500;
 /** Time without a first path, or for which a room takes to open, after which the user is told, ms. */
 const PATHLESS_MS = 3500;
@@ -18,27 +18,27 @@ const SYSTEM_MUTED_MS = 1000;
 
 /** Sentences that say why audio does not flow. */
 const TROUBLES = {
-  broken: 'No sound goes or comes: the way to the gateway is broken. Looking for another…',
+  broken: 'No audio in either direction: the path to the gateway is broken. Looking for another…',
   pathless:
-    'No sound goes or comes: this network may block the gateway’s audio ports. Looking for a way…',
-  unloaded: 'No sound goes or comes: the browser has not loaded yet what audio needs.',
+    'No audio in either direction: this network may block the gateway’s audio ports. Looking for another path…',
+  unloaded: 'No audio in either direction: the browser has not loaded the files for audio yet.',
   stopped:
-    'No sound goes or comes: the browser has stopped it. A click, or the end of a call, may help.',
-  stalled: 'No sound goes or comes: nothing comes from the gateway any more.',
-  unheard: 'Nobody hears you: what you say does not arrive at the gateway.',
+    'No audio in either direction: the browser has stopped it. A click, or the end of a phone call, may help.',
+  stalled: 'No audio in either direction: nothing arrives from the gateway any more.',
+  unheard: 'Nobody hears you: your audio does not arrive at the gateway.',
   systemMuted: 'Nobody hears you: the system or the browser has muted the microphone.',
-  blocked: 'You do not hear everybody: the browser plays sound only after a click.',
-  deaf: 'Others speak, and what they say does not arrive here.',
-  opening: 'Sound may be missing: the browser or the gateway takes long to open the room.',
+  blocked: 'You do not hear everybody: the browser plays audio only after a click.',
+  deaf: 'You do not hear the others: their audio does not arrive here.',
+  opening: 'Audio may be missing: the browser or the gateway takes long to open the room.',
 } as const;
 
-/** Facts about a room's sound that its audio does not know. */
+/** Facts about a room's audio that `RoomAudio` does not know. */
 type Surroundings = {
   /** True if the gateway reports another speaker. */
   areOthersSpeaking: boolean;
   /** True if the gateway reports that no audio of this client arrives. */
   isUnheard: boolean;
-  /** Reason for which the gateway takes no audio from this client, which has some; undefined if it does. */
+  /** Reason why the gateway refuses the audio that this client has to send; undefined if it accepts it. */
   refusal: string | undefined;
   /** True if the system or the browser has muted the microphone, and the client has not. */
   isSystemMuted: boolean;
@@ -58,7 +58,7 @@ export class HealthWatch {
   #flow = new FlowWatch();
   readonly #pulse: Pulse;
   #audio: RoomAudio | undefined;
-  /** Times since when facts have held, ms. */
+  /** Times since which facts have held, ms, by fact. */
   readonly #since = new Map<string, number>();
 
   constructor(wire: Wire) {

@@ -8,9 +8,9 @@ type OpenAudio = (parts: AudioParts) => RoomAudio;
 
 /**
  * Loads the code of a transport. The code of WebRTC, which needs mediasoup-client, is loaded when it is first used. The
- * code of the WebSocket is part of the client: it must be there when that load fails, which Firefox does not try again
- * until the page is reloaded.
- * @throws {TypeError} the code is missing, because the page is of another version than the server, or the network is down or too slow
+ * code of audio over the WebSocket is part of the client, so that it is available when the other cannot be loaded. (Firefox
+ * does not repeat a failed load until the page is reloaded.)
+ * @throws {TypeError} if the code is missing, because the page is of another version than the server, or the network is down or too slow
  */
 export async function loadAudio(transport: Transport): Promise<OpenAudio> {
   if (transport === 'websocket') return (parts) => new WebSocketAudio(parts);

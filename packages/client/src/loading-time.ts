@@ -1,10 +1,10 @@
-/** Longest time for which a file that audio needs may load, ms: 440 KB, the largest, take 29 s at 120 kbit/s. */
+/** Maximum loading time of a file that audio needs, ms: the largest one, 440 KB, takes 29 s at 120 kbit/s. */
 const LOADED_WITHIN_MS = 30_000;
 
 /**
- * Limits the time for which a file loads: browsers wait for one that stalls without end.
- * @param late called with the reason, unless the limit is ended before
- * @returns ends the limit
+ * Limits the loading time of a file: browsers wait without end for a file that stalls.
+ * @param late called with the reason, unless the limit is lifted before
+ * @returns a function that lifts the limit
  */
 export function limitLoading(url: string | URL, late: (reason: Error) => void): () => void {
   const timer = setTimeout(

@@ -1,6 +1,6 @@
 /**
- * Silence after which the gateway is sent a question, ms. It sends statistics every 5 s, and audio. In doubt
- * about its last message it is asked at once.
+ * Time without a message after which the gateway is sent a request, ms: it sends statistics every 5 s, and audio. In doubt
+ * about whether the connection still works, the request is sent at once.
  */
 const ASK_AFTER_MS = { sound: 2500, text: 6000, doubt: 0 } as const;
 /** Silence after which a connection counts as stalled for audio, ms. */
@@ -11,7 +11,10 @@ const LOST_AFTER_MS = 5000;
 /** State of a connection: it works, carries nothing for now, or must be given up. */
 type PulseState = 'steady' | 'stalled' | 'lost';
 
-/** Notices that a WebSocket carries nothing any more: browsers show neither its pings nor what TCP waits for. Times are of any steady clock, ms. */
+/**
+ * Detects a WebSocket on which nothing arrives any more: browsers expose neither its pings nor the state of its TCP connection. Times are
+ * of one monotonic clock, ms.
+ */
 export class Pulse {
   readonly #ask: () => Promise<unknown>;
   /** Time of a question that has no answer yet. */

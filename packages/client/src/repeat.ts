@@ -1,7 +1,6 @@
 /**
- * Calls a function repeatedly, in hidden pages at least once a second. Chromium delays a timer that another
- * timer started by up to a minute there, and an interval is such a chain; a timer that a message started is
- * none.
+ * Calls a function repeatedly, in hidden pages at least once a second. In them, Chromium delays timers that were
+ * started by timers, such as intervals, by up to a minute; it does not delay timers that a message handler started.
  * @returns a function that ends the calls
  */
 export function repeat(everyMs: number, run: () => void): () => void {

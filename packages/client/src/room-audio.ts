@@ -17,7 +17,7 @@ export type SoundSettings = {
   speakerId: string;
   /** True if the gateway was told by `configure` that this peer is muted, which holds over both transports. */
   toldMuted: boolean;
-  /** Number of such requests without an answer. */
+  /** Number of these `configure` requests that have no answer yet. */
   tellingMute: number;
   /** Mute at the gateway by its last answer; current only while such requests are pending. */
   answeredMuted: boolean;
@@ -92,7 +92,7 @@ export interface RoomAudio {
   receive(message: ServerMessage): void;
   /** Continues over another connection, with the same place in the room. */
   resume(joined: MessageOf<'joined'>): void;
-  /** Plays audio that the browser blocked until a click; to be called in one. */
+  /** Plays audio that the browser blocked until a click; to be called in the handler of a click. */
   resumePlayback(): void;
   counters(): Promise<AudioCounters>;
   /** Statistics of the browser, if it has them. */

@@ -85,7 +85,7 @@ export class Room {
     }
   }
 
-  /** Sends the microphone's audio; a failure is a trouble until it can be sent, which `health()` tries again. */
+  /** Sends the microphone's audio. A failure is shown in `trouble` until the audio can be sent, which `health()` tries again. */
   async applyMicrophone(): Promise<void> {
     try {
       await this.apply((audio) => audio.applyMicrophone());

@@ -16,7 +16,7 @@ export type ClientStats = {
   lossRatio: number;
   /** Number of times since the last call that there was nothing to play in the middle of audio. */
   underruns: number;
-  /** Bits a second since the last call, audio alone. */
+  /** Bit rates since the last call, bit/s, without the overhead of the transport. */
   sentBitrate: number;
   receivedBitrate: number;
 };
@@ -32,7 +32,7 @@ export type StreamCounters = {
 
 /** Counts of a room's audio from its beginning. */
 export type AudioCounters = StreamCounters & {
-  /** The same counts by stream, if streams come and go: a stream that has ended is in no sum any more. */
+  /** The same counts by stream, if streams come and go: the sums no longer include a stream that has ended. */
   streams?: ReadonlyMap<string, StreamCounters>;
   rttMs?: number;
   jitterMs?: number;
@@ -40,16 +40,16 @@ export type AudioCounters = StreamCounters & {
   playoutMs?: number;
 };
 
-/** A packet's own length and the time in which it is made and encoded, ms. */
+/** Length of a packet, and the time in which it is recorded and encoded, ms. */
 const PACKET_MS = 25;
 
-/** Makes statistics of counters: rates are those since the last call, the first time since the audio began. */
+/** Computes statistics from counters. Rates are those since the last call; the first time, since the audio began. */
 export class StatsMeter {
   /** Counts of the last call by stream. */
   #last: ReadonlyMap<string, StreamCounters> = new Map();
   #lastMs: number;
 
-  /** @param nowMs any steady clock */
+  /** @param nowMs current time by a monotonic clock, ms */
   constructor(nowMs: number) {
     this.#lastMs = nowMs;
   }

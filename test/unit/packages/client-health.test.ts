@@ -79,7 +79,7 @@ test('a way that breaks in silence is told, and in words', async () => {
   sound.isInterrupted = true;
   expect(await until(5250, hear)).toMatchObject({ isInterrupted: false });
   expect(await until(6000, hear)).toMatchObject({ isInterrupted: true });
-  expect(watch.trouble).toContain('the way to the gateway is broken');
+  expect(watch.trouble).toContain('the path to the gateway is broken');
   expect(watch.isInterrupted).toBe(true);
 });
 
@@ -92,7 +92,7 @@ test('others who speak and do not arrive are noticed within 2 s', async () => {
   };
   expect(await until(5000, flows)).toMatchObject({ isSilenced: false });
   expect(await until(7000, hear)).toMatchObject({ isSilenced: true });
-  expect(watch.trouble).toContain('Others speak');
+  expect(watch.trouble).toContain('You do not hear the others');
   expect(watch.isInterrupted).toBe(false);
   expect(await until(7250, flows)).toMatchObject({ isSilenced: false });
   expect(watch.trouble).toBeUndefined();
@@ -128,7 +128,7 @@ test('a WebSocket that carries nothing is told within 5 s, and given up after 8'
   await until(14_000);
   expect(line).toMatchObject({ asked: 1, failed: [] });
   await until(14_750);
-  expect(watch.trouble).toContain('nothing comes from the gateway');
+  expect(watch.trouble).toContain('nothing arrives from the gateway');
   expect(watch.isInterrupted).toBe(true);
   await until(18_000);
   expect(line.failed.length).toBeGreaterThan(0);

@@ -110,7 +110,7 @@ test('only others count as speaking', async () => {
   expect(await lookUntil(10_000)).toMatchObject({ isSilenced: false });
   room.receive(speaking({ peer: 'ada', level_dbov: -20 }, { peer: 'bob', level_dbov: -30 }));
   expect(await lookUntil(12_000)).toMatchObject({ isSilenced: true });
-  expect(room.trouble).toContain('Others speak');
+  expect(room.trouble).toContain('You do not hear the others');
 });
 
 test('a speaker who may have fallen silent since the WebSocket died is no reason to leave WebRTC', async () => {
@@ -151,7 +151,7 @@ test('faults found before the connection was lost do not count after it', async 
   const { room, sound, lookUntil, reconnect } = openRoom();
   sound.isInterrupted = true;
   await lookUntil(2000);
-  expect(room.trouble).toContain('the way to the gateway is broken');
+  expect(room.trouble).toContain('the path to the gateway is broken');
   expect(room.isInterrupted).toBe(true);
   sound.isInterrupted = false;
   reconnect(5000);

@@ -195,7 +195,7 @@ test('a connection that dies right after the answer to a join is told within 5 s
   await vi.advanceTimersByTimeAsync(5000);
   expect(client.state).toMatchObject({
     name: 'in_room',
-    trouble: expect.stringContaining('nothing comes from the gateway'),
+    trouble: expect.stringContaining('nothing arrives from the gateway'),
   });
   special = () => ({});
   Line.heard = () => undefined;

@@ -16,7 +16,7 @@ import { openSilence, type Silence } from './silence.ts';
 import { Playback } from './playback.ts';
 
 /**
- * The WebRTC side of one stay in one room: mediasoup-client's transports, one producer, a consumer for everyone heard.
+ * WebRTC audio of one stay in one room: mediasoup-client's transports, one producer, and a consumer for each peer that is heard.
  * mediasoup and mediasoup-client describe the same JSON by two sets of types that differ in optional fields: hence the casts.
  */
 
@@ -26,7 +26,7 @@ export class WebRtcAudio implements RoomAudio {
   readonly transport = 'webrtc';
   readonly openedMs = performance.now();
   readonly mixTrack = undefined;
-  /** WebRTC records all the same: see `isPlaybackBlocked`. */
+  /** Always false: WebRTC records without a click. For playback see `isPlaybackBlocked`. */
   readonly isStopped = false;
   readonly #request: SendRequest;
   readonly #settings: SoundSettings;
@@ -34,10 +34,10 @@ export class WebRtcAudio implements RoomAudio {
   readonly #playback: Playback;
   readonly #closing = new AbortController();
   readonly #consumers = new Map<string, { peer: string; consumer: types.Consumer }>();
-  /** Consumers that wait for their turn; deleted here when they are closed before it. */
+  /** Ids of consumers that wait for their turn; an id is removed if its consumer is closed before. */
   readonly #announced = new Set<string>();
   readonly #broken = new Set<types.Transport>();
-  /** Transports whose connection the gateway has been asked for, and has not answered. */
+  /** Transports whose `connect_transport` request has no answer yet. */
   readonly #connecting = new Set<types.Transport>();
   readonly #opened: Promise<void>;
   #consuming: Promise<void>;
@@ -47,7 +47,7 @@ export class WebRtcAudio implements RoomAudio {
   #producer: types.Producer | undefined;
   #silence: Silence | undefined;
 
-  /** @throws when the answer to our join carries no WebRTC */
+  /** @throws {Error} if the answer to the join has no description of WebRTC transports */
   constructor({ joined, wire, settings, handlers }: AudioParts) {
     if (!joined.webrtc) throw new Error('The gateway offers no WebRTC here.');
     this.#request = wire.request;
@@ -68,12 +68,12 @@ export class WebRtcAudio implements RoomAudio {
     return this.#playback.isBlocked;
   }
 
-  /** The way to the gateway is broken, and being mended. */
+  /** True while the path to the gateway is broken and being restored. */
   get isInterrupted(): boolean {
     return this.#broken.size > 0;
   }
 
-  /** A transport on which nothing was asked for yet is in the state `new`, and needs no path. */
+  /** True if each transport that needs a path has one. A transport in the state `new` needs none until its connection is requested. */
   get hasPath(): boolean {
     return [this.#sendTransport, this.#recvTransport].every((transport) => {
       if (!transport || transport.connectionState === 'connected') return true;
@@ -81,14 +81,14 @@ export class WebRtcAudio implements RoomAudio {
     });
   }
 
-  /** Resolves when the transports exist. @throws when the browser cannot do what the room needs */
+  /** Resolves when the transports exist. @throws if the browser cannot do what the room needs */
   opened(): Promise<void> {
     return this.#opened;
   }
 
   /**
-   * Speaks with the microphone of the settings, or with none. The track stays the caller's, who also stops it.
-   * @throws {RequestError} when the gateway refuses
+   * Sends the microphone of the settings, or nothing if there is none. The caller owns the track, and stops it.
+   * @throws {RequestError} if the gateway refuses
    */
   applyMicrophone(): Promise<void> {
     const turn = this.#speaking.then(() => this.#speakNow(this.#settings.microphone));
@@ -99,7 +99,7 @@ export class WebRtcAudio implements RoomAudio {
   async prove(): Promise<void> {
     if (this.#closed) return; // given up while it was being opened
     const { microphone, muted } = this.#settings;
-    // No producer can be made from a track that has ended.
+    // A track that has ended cannot be given to a producer.
     const speaks = !muted && microphone !== null && microphone.readyState !== 'ended';
     try {
       if (speaks) {
@@ -109,12 +109,12 @@ export class WebRtcAudio implements RoomAudio {
       this.#silence = openSilence();
       await this.#speakNow(this.#silence.track);
     } catch (error) {
-      // A peer that may only listen is there when it can hear.
+      // A peer that may only listen has nothing to prove.
       if (!(error instanceof RequestError) || error.code !== 'forbidden') throw error;
     }
   }
 
-  /** Volumes hold here alone, and mute was told with the microphone. */
+  /** Does nothing: volumes are applied in the browser, and the mute is told with the microphone. */
   applySettings(): Promise<void> {
     return Promise.resolve();
   }
@@ -127,7 +127,7 @@ export class WebRtcAudio implements RoomAudio {
     else if (microphone) microphone.enabled = !this.#settings.muted; // `produce` may have no answer yet
     const { muted, toldMuted } = this.#settings;
     if (!toldMuted || muted) return;
-    // Muted by an operator, or while sound went over the WebSocket: that holds here, too.
+    // A mute by an operator, or one that was told over the WebSocket, also applies to WebRTC.
     await tellMute(this.#request, this.#settings);
   }
 
@@ -145,12 +145,12 @@ export class WebRtcAudio implements RoomAudio {
     else if (message.type === 'consumer_closed') this.#closeConsumer(message.consumer_id);
   }
 
-  /** The transports are the same; what changed meanwhile is told here. */
+  /** Continues with the same transports, and with the consumers that `joined` lists. */
   resume({ consumers = [] }: MessageOf<'joined'>): void {
     this.#consumeOnly(consumers);
   }
 
-  /** Hears one more producer, after those that were announced before it: one offer and answer at a time. */
+  /** Adds a consumer after those that were announced before it: there can be one offer and answer at a time. */
   #consume(announced: ConsumerDescription): void {
     const { consumer_id: id } = announced;
     if (this.#closed || this.#announced.has(id) || this.#consumers.has(id)) return;
@@ -158,7 +158,7 @@ export class WebRtcAudio implements RoomAudio {
     this.#consuming = this.#consuming.then(() => this.#consumeNow(announced));
   }
 
-  /** Hears these, and nobody else: what it hears already it goes on to hear. */
+  /** Keeps or adds these consumers, and closes all others. */
   #consumeOnly(consumers: ConsumerDescription[]): void {
     const wanted = new Set(consumers.map(({ consumer_id: id }) => id));
     for (const id of [...this.#announced, ...this.#consumers.keys()]) {
@@ -174,7 +174,7 @@ export class WebRtcAudio implements RoomAudio {
     this.#consumers.delete(consumerId);
     entry.consumer.close();
     this.#playback.remove(consumerId);
-    // A peer that came back at once may already be heard through a newer consumer: hence trackOf().
+    // The handler calls trackOf(): a peer that came back at once may already have a newer consumer.
     this.#handlers.trackChanged(entry.peer);
   }
 
@@ -189,12 +189,12 @@ export class WebRtcAudio implements RoomAudio {
     this.#playback.resume();
   }
 
-  /** The WebRTC statistics of both transports; undefined if the audio is closed before they are there. */
+  /** Returns the WebRTC statistics of both transports; undefined if the audio is closed meanwhile. */
   async rtcStats(): Promise<{ send: RTCStatsReport; recv: RTCStatsReport } | undefined> {
     if (this.#closed || !this.#sendTransport || !this.#recvTransport) return undefined;
     const stats = Promise.all([this.#sendTransport.getStats(), this.#recvTransport.getStats()]);
     const listening = new AbortController();
-    // In Firefox a getStats() never settles that is pending when its connection is closed.
+    // In Firefox, a getStats() that is pending when its connection is closed never settles.
     const closed = new Promise<undefined>((resolve) => {
       const { signal } = listening;
       this.#closing.signal.addEventListener('abort', () => resolve(undefined), { signal });
@@ -211,7 +211,7 @@ export class WebRtcAudio implements RoomAudio {
     return countersOf(await this.rtcStats());
   }
 
-  /** Ends everything; calls nobody. */
+  /** Closes everything; no handler is called. */
   close(): void {
     if (this.#closed) return;
     this.#closing.abort();
@@ -269,9 +269,9 @@ export class WebRtcAudio implements RoomAudio {
   async #speakNow(track: MediaStreamTrack | null): Promise<void> {
     if (this.#closed || !this.#sendTransport) return;
     if (this.#producer) {
-      // Paused first: a producer that is not turns a new track on.
+      // Pause first: a producer that is not paused enables its new track.
       if (this.#settings.muted && !this.#producer.paused) await this.#tellMuted(this.#producer);
-      // A producer takes no track that has ended.
+      // A producer does not accept a track that has ended.
       const live = track?.readyState === 'ended' ? null : track;
       if (live !== this.#producer.track) await this.#producer.replaceTrack({ track: live });
       if (track !== this.#silence?.track) this.#silence?.close();
@@ -287,8 +287,8 @@ export class WebRtcAudio implements RoomAudio {
     });
     if (this.#closed) return; // closing the transport closed the producer too
     this.#producer = producer;
-    if (isSilence) return; // it is to be sent, muted or not
-    // A Producer is born paused from a track that is not enabled; the gateway is told, and so is a change since.
+    if (isSilence) return; // it is sent even if the client is muted
+    // A producer of a disabled track starts paused. The gateway must be told this, and a mute since then.
     if (this.#settings.muted || producer.paused) await this.#tellMuted(producer);
     if (this.#settings.toldMuted) await this.applyMuted();
   }
@@ -308,7 +308,7 @@ export class WebRtcAudio implements RoomAudio {
       this.#consumers.set(id, { peer, consumer });
       this.#playback.add(id, peer, consumer.track, this.#gainOf(peer));
       this.#handlers.trackChanged(peer);
-      // Not awaited here: the next consumer need not wait for this one's round trip.
+      // Not awaited: the next consumer must not wait for this round trip.
       this.#request({ type: 'resume_consumer', consumer_id: id }).catch((error: unknown) => {
         if (this.#consumers.has(id)) this.#handlers.fault(cannotHear(peer, error));
       });
