@@ -89,10 +89,10 @@ export type PageActions = {
   pressMicrophone: () => void;
   /** Level of the own microphone, 0 to 1. */
   ownLevel: () => number;
-  /** @param id of a device; empty: the browser's default one */
+  /** @param id id of a device; empty: the browser's default one */
   chooseMicrophone: (id: string) => void;
   chooseSpeaker: (id: string) => void;
-  /** A device that was in use is there no more: the default one takes its place. */
+  /** Called when a device that was in use is no longer available: the default one takes its place. */
   forgetDevice: (kind: keyof Devices) => void;
   /** @param gain 1 is as it was sent */
   setVolume: (peer: string, gain: number) => void;

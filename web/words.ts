@@ -25,7 +25,7 @@ export function endWords({ code, message }: CloseReason): string {
  */
 export function guestEndWords(expiresAtMs: number, nowMs: number): string {
   return nowMs >= expiresAtMs
-    ? 'The time for which the invitation let you in is over. Press Join to come in again.'
+    ? 'Your access by this invitation has expired. Press Join to enter again.'
     : 'The invitation has expired or was withdrawn.';
 }
 
@@ -33,7 +33,7 @@ export function guestEndWords(expiresAtMs: number, nowMs: number): string {
 export function retryWords({ reason, hasAudio }: Reconnecting, delayMs: number): string {
   const seconds = Math.round(delayMs / 1000);
   const when = seconds > 1 ? `in ${seconds} s` : 'now';
-  const sound = hasAudio ? ' The sound goes on meanwhile.' : '';
+  const sound = hasAudio ? ' The audio continues meanwhile.' : '';
   return `${reason.message} Trying again ${when}.${sound}`;
 }
 
@@ -41,9 +41,10 @@ const MICROPHONE_WORDS: Record<string, string> = {
   NotAllowedError: 'The browser did not let this page use the microphone.',
   NotFoundError: 'No microphone was found.',
   NotReadableError: 'The microphone cannot be used: another program may hold it.',
-  OverconstrainedError: 'This microphone is there no more.',
+  OverconstrainedError: 'This microphone is no longer available.',
   AbortError: 'The browser could not start the microphone.',
-  InsecureContextError: 'The browser gives a microphone only to pages on https or localhost.',
+  InsecureContextError:
+    'The browser allows the microphone only on pages over https, or on localhost.',
 };
 
 /** Returns why a microphone cannot be used. @param isOtherOpen true if the one before is still used */
@@ -51,13 +52,13 @@ export function microphoneWords(error: unknown, isOtherOpen: boolean): string {
   const words =
     MICROPHONE_WORDS[nameOf(error)] ?? `The microphone cannot be used: ${errorWords(error)}`;
   return isOtherOpen
-    ? `${words} The microphone before it is still used.`
+    ? `${words} The previous microphone stays in use.`
     : `${words} You can listen, but nobody hears you.`;
 }
 
 const SPEAKER_WORDS: Record<string, string> = {
   NotAllowedError: 'The browser did not let this page use these speakers.',
-  NotFoundError: 'These speakers are there no more.',
+  NotFoundError: 'These speakers are no longer available.',
   AbortError: 'The browser could not start these speakers.',
 };
 
@@ -65,7 +66,7 @@ const SPEAKER_WORDS: Record<string, string> = {
 export function speakerWords(error: unknown): string {
   const words =
     SPEAKER_WORDS[nameOf(error)] ?? `These speakers cannot be used: ${errorWords(error)}`;
-  return `${words} The speakers before them are still used.`;
+  return `${words} The previous speakers stay in use.`;
 }
 
 /** An `OverconstrainedError` is not an `Error` in every browser. */
@@ -75,6 +76,6 @@ const nameOf = (error: unknown) =>
 /** Returns the sentence for any other fault. */
 export function errorWords(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
-  if (error.name === 'UnsupportedError') return 'This browser cannot do WebRTC audio.';
+  if (error.name === 'UnsupportedError') return 'This browser does not support WebRTC audio.';
   return error.message;
 }

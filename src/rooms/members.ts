@@ -21,7 +21,7 @@ export type MembersParts = Pick<
 export type PeerState = {
   peer: string;
   kind: PeerKind;
-  /** Its connection is lost, and its place kept. */
+  /** True if the peer's connection is lost and its place is kept. */
   isAway: boolean;
   /** dBov; undefined while it does not talk. */
   levelDbov: number | undefined;

@@ -18,15 +18,15 @@ export type Peer = {
   readonly isMuted: boolean;
   /** True if its audio flows in both directions without its connection, as a browser's does. */
   readonly hasMediaPath: boolean;
-  /** True if it has no other connection than its media. */
+  /** True if the peer has no connection except its media. */
   readonly isMediaOnly: boolean;
-  /** True if it hears each producer of the room's router separately, as browsers do. */
+  /** True if the peer hears each producer of the room's router separately, as browsers do. */
   readonly hearsProducers: boolean;
   /** Audio statistics; undefined for browsers. */
   readonly audioStats?: AudioStats;
   /** Enters the room, which is announced to the others. */
   enter(): void;
-  /** Begins to hear the room. */
+  /** Starts to receive the room's audio. */
   listen(): void;
   notify(message: ServerMessage): void;
   /** Notes a message, as JSON, that is sent by {@link flush} or before the next message. @returns true if it is the first */
@@ -47,7 +47,7 @@ export type Peer = {
   close(reason: LeaveReason): void;
 };
 
-/** The session of a peer, as far as the peer needs it. */
+/** Part of a session that its peer uses. */
 export type ClientConnection = {
   readonly name: string;
   readonly log: FastifyBaseLogger;

@@ -1,6 +1,6 @@
 /**
- * Consumers of a browser whose recv transport is not connected yet: mediasoup-client connects it for the first one, so there must
- * be some; more cost the media worker work for a browser that may never come.
+ * Maximum number of consumers of a browser whose recv transport is not connected yet: mediasoup-client connects the transport for the
+ * first consumer, so there must be some; more would cost the media worker work for a browser that may never connect.
  */
 const MAX_UNCONNECTED = 4;
 /** Maximum number of consumers of one browser. Further speakers get one when others end. */

@@ -122,9 +122,9 @@ export class Relay {
   }
 
   /**
-   * Returns listeners that may accept a message. In a large room the list is a moment old and includes the
+   * Returns listeners that may accept a message. In a large room the list is up to a moment old and includes the
    * sender, so each listener is checked again at delivery.
-   * @returns undefined if the budget does not cover asking them
+   * @returns undefined if the budget does not cover checking the listeners
    */
   #takersOf(peer: string, nowMs: number): readonly RelayListener[] | undefined {
     const isLarge = this.#listeners.size > ALWAYS_ASKED;

@@ -57,8 +57,8 @@ export class RoomMedia {
   }
 
   /**
-   * Opens a browser's leg on the present router, or on the next if its media worker dies meanwhile.
-   * @throws {PartylineError} `media_lost` if several die one after the other, or there is no other in time
+   * Opens a browser's leg on the present router, or on the next one if its media worker dies meanwhile.
+   * @throws {PartylineError} `media_lost` if several media workers die one after the other, or none is available in time
    */
   openWebRtcLeg(events: WebRtcLegEvents): Promise<{ leg: WebRtcLeg; router: RoomRouter }> {
     return this.#openOn(async (router) => ({ leg: await router.openWebRtcLeg(events), router }));
@@ -69,7 +69,7 @@ export class RoomMedia {
     return this.#openOn((router) => router.openInput(options));
   }
 
-  /** Opens a stream to a client that hears the mixer: it does not need the router. @throws {Error} if no media worker can */
+  /** Opens a stream to a client that hears the mixer, which does not need the router. @throws {Error} if no media worker can open it */
   openOutput(payloadType: number, options: ClientTransportOptions): Promise<WebRtcOutput> {
     return this.#pool.openOutput(payloadType, options);
   }

@@ -224,8 +224,8 @@ export class Room {
   }
 
   /**
-   * Removes a peer and its producers, and announces that unless it is in the room in another way. Called by
-   * the peer as it closes.
+   * Removes a peer and its producers, and announces that the peer has left, unless it is in the room over another
+   * connection. Called by the peer as it closes.
    */
   leave(peer: Peer, reason: LeaveReason): void {
     const { name } = peer;
@@ -303,7 +303,7 @@ export class Room {
     this.producers.clear();
     this.#link.setRouter(undefined);
     this.#updateRoute();
-    // Prepared browsers are lost: their old ways must not end for them while there is no router.
+    // Prepared browsers are lost: the old connection of their peer must not end for them while there is no router.
     for (const peer of this.#members.prepared) if (peer.kind === 'webrtc') peer.mediaRestarted();
   }
 

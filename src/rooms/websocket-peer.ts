@@ -177,7 +177,7 @@ export class WebSocketPeer implements Peer {
     this.#lease.room.suspend(this);
   }
 
-  /** Attaches another connection of the client; it hears the room after {@link listen}. */
+  /** Attaches another connection of the client, which hears the room after {@link listen}. */
   resume(connection: ClientConnection, subscription: PeerSubscription, isMuted: boolean): void {
     this.#connection = connection;
     this.subscribe(subscription);
@@ -185,7 +185,7 @@ export class WebSocketPeer implements Peer {
     this.setMuted(isMuted);
   }
 
-  /** Resolves when it hears all speakers on all nodes. */
+  /** Resolves when the peer hears all speakers on all nodes. */
   hearsAll(): Promise<void> {
     return this.#lease.room.hearsAll();
   }

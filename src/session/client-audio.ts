@@ -242,12 +242,12 @@ export class ClientAudio {
   volumeLimited(): void {
     if (this.#isVolumeLimited) return;
     this.#isVolumeLimited = true;
-    // The answer to `configure` tells it itself.
+    // The answer to `configure` reports this itself.
     if (!this.#isConfiguring)
       this.#client.notify({ type: 'configured', ...this.describeSettings() });
   }
 
-  /** Leads held and later audio into the room of `peer`, or into no room. */
+  /** Directs held and later audio to the room of `peer`, or to no room. */
   attach(peer: WebSocketPeer | undefined): void {
     // Messages that still wait for their turn were sent to the room that the client is about to leave.
     this.input.flush();

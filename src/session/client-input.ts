@@ -10,15 +10,15 @@ import { bytesPerSecondOf } from './audio-budget.ts';
 import { HeldAudio, type Turn } from './held-audio.ts';
 
 /**
- * Maximum duration of held audio of a client that is joining a room, or changing its format or mute, seconds: a burst of two
- * seconds, and a slow join.
+ * Maximum duration of held audio of a client that is joining a room, or changing its format or mute, s: enough for a burst of 2 s
+ * and a slow join.
  */
 const MAX_HELD_SECONDS = 3;
-/** Minimum of the limit on held bytes, because a format of few bytes may come in large messages. */
+/** Minimum of the limit on held bytes: a format of a low bit rate may come in large messages. */
 const MIN_MAX_HELD_BYTES = 128 * 1024;
 
 export type ClientInputEvents = {
-  /** Returns whether the client may be in a room in a moment. */
+  /** Returns true if the client may soon be in a room. */
   isJoining: () => boolean;
   /** Called when the format of an undeclared client has been detected or has changed. */
   onDetected: (format: InputFormat) => void;
@@ -41,20 +41,20 @@ type Sent = {
 };
 
 /**
- * The binary messages of one client: held while it joins a room, and then handed on to that room. Those behind a
- * request for another format, for a mute, or to leave, are held until that is applied or refused.
+ * The binary messages of one client. While the client joins a room they are held, and then passed on to that room. Messages that follow a
+ * request for another format, for a mute, or to leave, are held until the request is applied or refused.
  */
 export class ClientInput {
   readonly #codecs: Codecs;
   readonly #events: ClientInputEvents;
-  /** Messages that came while the client was joining a room, or behind a request that may change where or how they are heard. */
+  /** Messages that arrived while the client was joining a room, or after a request that may change where or how they are heard. */
   readonly #held: HeldAudio;
   /** Leads the packets of the client into its room. */
   readonly #outlet: OpusOutlet = { sink: toNobody };
   #input: AudioInput;
   #isInRoom = false;
   #inRoomSinceMs = -Infinity;
-  /** Format for which {@link ClientInput.bytesPerSecond} was worked out. */
+  /** Format for which {@link ClientInput.bytesPerSecond} was computed. */
   #pricedFormat: InputFormat | undefined;
   #bytesPerSecond = bytesPerSecondOf(undefined);
 

@@ -1,6 +1,6 @@
 import type { ServerMessage } from '../protocol/messages.ts';
 
-/** A client's session, as far as its parts tell the client something, or end its connection. */
+/** Part of a session with which its other parts notify the client or end its connection. */
 export type ClientNotifier = {
   notify(message: ServerMessage): void;
   /** Tells the client about a fault and closes its connection. */

@@ -7,11 +7,11 @@ const MAX_DISCARDED_BYTES = 128 * 1024;
 /**
  * Closes a connection with a code and a reason, and ignores everything that its client sends from then on. A client
  * that was not read for a while has megabytes in flight: handling them message by message, up to the answer to the
- * close, would take the event loop for a tenth of a second, and so would reading the megabytes of hundreds of
- * clients. Data that comes first is discarded, so that the end of a client that stops is seen; the rest goes with the
- * connection, which ws cuts when its time to answer is over. The gateway's side ends behind the close frame, which
- * the client is told so at once.
- * @param stream what `socket` reads from and writes to
+ * close, would block the event loop for a tenth of a second, and so would reading the megabytes of hundreds of
+ * clients. The first bytes are read and discarded, so that a client that closes at once is noticed; the rest stays unread until ws
+ * destroys the connection, when its time for an answer is over. The gateway half-closes the connection after the close frame, so
+ * that the client notices the end at once.
+ * @param stream stream that `socket` reads from and writes to
  */
 export function closeUnread(socket: WebSocket, stream: Duplex, code: number, reason: string): void {
   socket.close(code, reason);

@@ -1,6 +1,6 @@
 import type { TimedMessage } from '../audio/ingest/detection/pace.ts';
 
-/** Time for which a client's messages are handed on in one turn, ms; one is, however long it takes. */
+/** Maximum time for which a client's messages are passed on in one turn, ms; at least one message is passed on. */
 const PIECE_MS = 1;
 
 /** Turns of the event loop: `begin` returns true if work may start at once, `take` starts it when its turn comes. */

@@ -6,13 +6,13 @@ const HEAD_BYTES = 2;
 const FINAL_PING = 0x89;
 /** Maximum number of unanswered pings that are remembered. Beyond it only the heartbeat pings the client. */
 const MAX_UNANSWERED = 32;
-/** At most four pings a second. */
+/** Minimum time between two pings, ms. */
 const SHORTEST_INTERVAL_MS = 250;
-/** Jitter of a path that does not yet mean that a client does not read. */
+/** Allowance for the jitter of a path, ms: a delay within it does not mean that the client does not read. */
 const JITTER_MS = 100;
 /** Longest round trip of a path, ms: a ping that takes longer was sent to a client that did not read. */
 const LONGEST_TRIP_MS = 5000;
-/** An answer that has arrived is read within this time, also after the event loop was blocked. */
+/** Time within which an answer that has arrived is read, ms, also after the event loop was blocked. */
 const READ_WITHIN_MS = 40;
 
 /**
@@ -36,7 +36,7 @@ export class Pings {
   /** Time at which the oldest ping was first found to be late. */
   #suspectedAtMs: number | undefined;
   #isStalled = false;
-  /** A ping follows the last sound before the stall. */
+  /** True if a ping was sent after the last audio before the stall. */
   #isMarked = false;
 
   /** @param timings `unansweredMs`: age of an unanswered ping at which its client counts as not reading */

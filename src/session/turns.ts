@@ -116,15 +116,15 @@ export class Turns {
   }
 }
 
-/** Number of bytes that one client's turn handles at most, but for the chunk that has waited for it: what a read of TCP has at most. */
+/** Maximum number of bytes that are handled in one client's turn, besides the waiting chunk: the maximum of one read of TCP. */
 const TURN_BYTES = 64 * 1024;
 
 /**
- * Handles a client's data in turn with that of others, in each turn of the event loop what a read of TCP may have. Node
- * by default reads up to 2 MB of each client in one turn, which is tens of thousands of messages.
+ * Handles a client's data in turn with that of others: in each turn of the event loop, at most the bytes of one read of TCP. By
+ * default, Node reads up to 2 MB of each client in one turn, which is tens of thousands of messages.
  * @param stream stream from which `socket` reads
  * @param gate pauses the reading
- * @returns a function that has everything handled that has come by now
+ * @returns a function that handles all data received so far
  */
 export function readInTurns(
   socket: WebSocket,
@@ -147,7 +147,7 @@ export function readInTurns(
       deliver(chunk);
       bytesLeft -= chunk.length;
     }
-    // Chunks that came meanwhile would each wait for a turn: a client would be read more slowly than it talks.
+    // If each chunk that arrived meanwhile waited for a turn of its own, a client would be read more slowly than it sends.
     const moreBytes = Math.min(stream.readableLength, bytesLeft);
     isTurn = true;
     if (moreBytes > 0) stream.read(moreBytes);

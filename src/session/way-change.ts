@@ -14,13 +14,13 @@ export type WayChangeEvents = {
   onBegun: () => void;
   /** Called when the new way takes over. */
   onDone: () => void;
-  /** Called when the change is given up, and the old way stays. */
+  /** Called when the change has failed: the old way stays in use. */
   onFailed: (fault: PartylineError) => void;
 };
 
 /** Time that browsers need to prepare for the packets of a new consumer, which listeners of the peer get when it produces, ms. */
 const OTHERS_READY_MS = 150;
-/** Longest wait for a browser that is heard to resume its own consumers before it takes over, ms. */
+/** Maximum wait for the browser to resume its consumers, once it is heard, before it takes over, ms. */
 const MAX_CONSUMING_MS = 1000;
 
 /**
@@ -40,7 +40,7 @@ export class WayChange {
   #isOver = false;
 
   /**
-   * @param withinMs longest time between telling the client and its first packet
+   * @param withinMs maximum time between telling the client and its first packet, ms
    * @param mayPublish true if the client may send audio
    */
   constructor(

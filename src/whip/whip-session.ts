@@ -60,7 +60,7 @@ export class WhipSession implements ClientConnection, LiveSession {
   #replacing: NodeJS.Timeout | undefined;
   #isClosed = false;
 
-  /** Owns the lease from now on. */
+  /** @param lease lease of the room, which the session releases */
   constructor(lease: RoomLease, parts: WhipSessionParts) {
     this.#lease = lease;
     this.#parts = parts;
@@ -87,13 +87,13 @@ export class WhipSession implements ClientConnection, LiveSession {
     return this.#lease.room;
   }
 
-  /** Takes its place in the room. */
+  /** Enters the room. */
   start(): void {
     this.#peer.enter();
     this.log.info('whip session started');
   }
 
-  /** Uses this half to speak; resolves when the others hear it. @throws {Error} if the media worker dies meanwhile */
+  /** Sends the audio of this half to the room. Resolves when the others hear it. @throws {Error} if the media worker dies meanwhile */
   async speakBy(half: Half, input: WebRtcInput): Promise<void> {
     const heard = this.#peer.speakBy(input);
     this.#add(half);

@@ -214,7 +214,9 @@ test('the page says which way sound goes, has volumes by person, and speaks by a
   });
   await microphones.selectOption({ index: 1 });
   const notice = () => ada.page.locator('#notice-text').innerText();
-  await expect.poll(notice, SETTLING).toMatch(/there no more.*before it is still used/);
+  await expect
+    .poll(notice, SETTLING)
+    .toMatch(/no longer available.*previous microphone stays in use/);
   expect(await microphones.inputValue()).toBe('');
 });
 

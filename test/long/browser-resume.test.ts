@@ -97,7 +97,10 @@ test('a connection is cut for 3 s: the sound goes on both ways, and then all is 
 
   proxy.cut();
   const status = browser.page.locator('#room-status');
-  await vi.waitFor(async () => expect(await status.innerText()).toMatch(/sound goes on/), SETTLING);
+  await vi.waitFor(
+    async () => expect(await status.innerText()).toMatch(/audio continues/),
+    SETTLING,
+  );
   await going.close();
   const coming = await inKitchen(gateway, 'bob');
   const speech = say(coming, tone);

@@ -35,5 +35,5 @@ test('untilConnected() waits while the client reconnects, and no longer than its
 test('microphoneWords() says that nobody hears you only where no other microphone is open', () => {
   const error = new DOMException('', 'NotReadableError');
   expect(microphoneWords(error, false)).toContain('nobody hears you');
-  expect(microphoneWords(error, true)).toContain('The microphone before it is still used.');
+  expect(microphoneWords(error, true)).toContain('The previous microphone stays in use.');
 });

@@ -92,7 +92,7 @@ test('speakers are shown as chosen once they are in use', async () => {
   visit.chooseSpeaker('gone');
   await new Promise(setImmediate);
   expect(page.state.devices.speakers).toBe('headset');
-  expect(page.state.notice?.words).toContain('The speakers before them are still used.');
+  expect(page.state.notice?.words).toContain('The previous speakers stay in use.');
 });
 
 test('after a reconnect while the browser asks for the microphone, the page waits for the microphone', async () => {

@@ -15,12 +15,12 @@ test('a device that cannot be used has words, also where the browser has none', 
   // As in browsers whose OverconstrainedError is no Error.
   const gone = { name: 'OverconstrainedError', message: '', constraint: 'deviceId' };
   expect(microphoneWords(gone, true)).toBe(
-    'This microphone is there no more. The microphone before it is still used.',
+    'This microphone is no longer available. The previous microphone stays in use.',
   );
   for (const words of [microphoneWords, speakerWords]) {
     expect(words(new DOMException('', 'AbortError'), true)).toContain('could not start');
   }
-  expect(speakerWords(new DOMException('', 'NotFoundError'))).toContain('there no more');
+  expect(speakerWords(new DOMException('', 'NotFoundError'))).toContain('no longer available');
 });
 
 test('devices of the same name are numbered, and so are those without one', () => {
