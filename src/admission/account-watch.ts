@@ -11,7 +11,7 @@ import type { Sessions } from './sessions.ts';
 export type AccountWatch = {
   /** Number of changes received: while it stays the same, no account has changed. */
   changes(): number;
-  /** Applies the present state of an account to its sessions and kept places; again later, if Redis does not answer. */
+  /** Applies the present state of an account to its sessions and kept places; retries later if Redis does not answer. */
   check(accountId: number): void;
   close(): void;
 };
@@ -30,7 +30,7 @@ export async function watchAccounts(
   { retryAfterMs }: Pick<Timings['redis'], 'retryAfterMs'>,
 ): Promise<AccountWatch> {
   let changes = 0;
-  /** Accounts whose changes could not be applied, and the timer after which they are. */
+  /** Accounts whose changes could not be applied yet. */
   const unapplied = new Set<number>();
   let areKeysUnread = false;
   let retry: NodeJS.Timeout | undefined;

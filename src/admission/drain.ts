@@ -4,7 +4,7 @@ import type { Sessions } from './sessions.ts';
 
 const LOOK_EVERY_MS = 100;
 const REPORT_EVERY_MS = 10_000;
-/** A client that is refused finds another node at once. */
+/** Time after which a refused client may try again, ms: another node admits it at once. */
 const RETRY_AFTER_MS = 1000;
 
 /** The drain of this node: new clients are refused, and connected ones are asked to leave by a deadline. */

@@ -25,7 +25,7 @@ export type HandedOverClient = {
 export type HandoverTargets = {
   /** Returns the process that a room is in; undefined if it is this one. */
   processOf(accountId: number, room: string): number | undefined;
-  /** Hands a client over with its connection, which nothing reads. */
+  /** Hands a client over with its connection, from which nothing is read any more. */
   move(to: number, client: HandedOverClient, connection: Socket): void;
 };
 

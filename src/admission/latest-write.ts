@@ -1,4 +1,4 @@
-/** Writes a value that changes, one write at a time: of the values set during a write only the last is written. */
+/** Writes a changing value, one write at a time: of the values set during a write, only the last one is written. */
 export class LatestWrite {
   readonly #write: (value: string) => Promise<void>;
   readonly #onFault: (fault: unknown) => void;
@@ -6,7 +6,7 @@ export class LatestWrite {
   #next: string | undefined;
   #writing: Promise<void> | undefined;
 
-  /** @param onFault called with the error of a write that failed; the next value is written all the same */
+  /** @param onFault called with the error of a write that failed; later values are still written */
   constructor(write: (value: string) => Promise<void>, onFault: (fault: unknown) => void) {
     this.#write = write;
     this.#onFault = onFault;
@@ -29,7 +29,7 @@ export class LatestWrite {
         this.#written = value;
       } catch (fault) {
         this.#onFault(fault);
-        // Redis may have taken it all the same, now or later.
+        // Redis may nevertheless have stored it, or store it later.
         this.#written = undefined;
         if (this.#next === value) return;
       }

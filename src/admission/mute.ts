@@ -2,7 +2,7 @@ import type { FastifyBaseLogger } from 'fastify';
 import type { SuspendedPeers } from '../session/suspended-peers.ts';
 import type { Sessions } from './sessions.ts';
 
-/** Peers of this node, connected and away. */
+/** Peers of this node: connected ones, and those whose places are kept. */
 type Clients = { sessions: Sessions; places: SuspendedPeers };
 
 /**

@@ -10,11 +10,11 @@ import { type Ids, type Lease, takeLease } from './take-lease.ts';
 
 /** A client that has just connected. */
 export type NewClient = KnownClient & {
-  /** Room in which it asks to be. */
+  /** Room that the client asks to join. */
   room: string;
   /** Network of its address (`networkOf`). */
   network: string;
-  /** The session that it resumes. */
+  /** Session that the client resumes. */
   resumedId: string | undefined;
   /** Number of account changes received when its credentials were looked up. */
   changesBefore: number;
@@ -60,7 +60,7 @@ function start(
     return;
   }
   takeover.checkNewest(lease.holder, lease.order);
-  // The clients that are here have been told already.
+  // Clients that were connected when a drain began have been asked to leave already.
   parts.drain.check();
   const live = sessions.get(account.id, peer);
   const before = live && { sessionId: live.id, settings: live.settings };

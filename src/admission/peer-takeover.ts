@@ -31,9 +31,9 @@ const ConnectedSchema = Type.Object({
 const REMEMBERED_MS = 10_000;
 
 /**
- * Keeps `peer` unique within an account over all nodes: a connection ends the one before it. A connection in a room is left
- * there until the new one hears its room, but not for long, so that a client that moves misses nothing; then places in
- * other rooms are given up. (A place in the same room is given up when the room sees the peer.)
+ * Keeps `peer` unique within an account over all nodes: a new connection ends the previous one. A connection in a room stays
+ * there until the new connection hears its room, but not for long, so that a client that moves misses nothing; then places in
+ * other rooms are ended. (A place in the same room is ended when the room sees the peer.)
  */
 export class PeerTakeover {
   readonly #bus: Bus;
@@ -63,7 +63,7 @@ export class PeerTakeover {
   }
 
   /**
-   * Checks that a peer has made no newer connection, to this node or another, while one was being let in.
+   * Checks that a peer has made no newer connection, to this node or another, while this one was being admitted.
    * @throws {PartylineError} `replaced`
    */
   checkNewest({ accountId, peer }: Peer, order: number): void {

@@ -47,7 +47,7 @@ export type SessionOpeningParts = {
   connections: ConnectionBudget;
   codecs: Codecs;
   timings: Timings['sessions'];
-  /** Undefined where this process is the only one. */
+  /** Other gateway processes of this node; undefined if there are none. */
   homes: HandoverTargets | undefined;
 };
 

@@ -68,7 +68,7 @@ export class Sessions {
     session.replaceSoon(withinMs, move);
   }
 
-  /** Ends a connection whose peer has another, on another node. */
+  /** Ends a connection whose peer has connected to another node. */
   end(accountId: number, name: string, connectionId: string): void {
     const session = this.get(accountId, name);
     if (session?.connectionId === connectionId) session.replace();

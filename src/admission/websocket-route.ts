@@ -21,7 +21,7 @@ import { type Query, readQuery } from './query.ts';
 import { readResumed } from './resumption.ts';
 
 const PATH = '/ws';
-/** Header by which a load balancer says after which status it tries another node. */
+/** Header in which a load balancer names the status after which it tries another node. */
 const RETRY_HEADER = 'x-retry-on';
 
 /** Listener for requests of authenticated clients, and for refusals of others. */

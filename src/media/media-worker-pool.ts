@@ -63,10 +63,10 @@ export class MediaWorkerPool {
   }
 
   /**
-   * Opens the router of one room on the media worker with the least load; while none runs, on the first that is replaced. If one
-   * cannot although it lives, as when it has no descriptor left, another is tried.
-   * @param onLost called once if a media worker dies under it
-   * @throws {PartylineError} `overloaded` if none has been replaced within 5 s; {Error} if none can
+   * Opens the router of one room on the media worker with the least load; while none runs, on the first that is replaced. If a
+   * media worker lives but cannot open it, for example because it has no descriptor left, another one is tried.
+   * @param onLost called once if a media worker of the router dies
+   * @throws {PartylineError} `overloaded` if none has been replaced within 5 s; {Error} if none can open it
    */
   openRouter(onLost: () => void): Promise<RoomRouter> {
     return this.#openOnOne((worker) =>
@@ -83,7 +83,7 @@ export class MediaWorkerPool {
 
   /**
    * Opens a stream to a client that only listens, on the media worker with the least load.
-   * @param payloadType under which the client takes Opus
+   * @param payloadType RTP payload type under which the client accepts Opus
    * @throws {Error} as {@link openRouter} does
    */
   openOutput(payloadType: number, options: ClientTransportOptions): Promise<WebRtcOutput> {

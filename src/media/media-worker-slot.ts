@@ -5,7 +5,7 @@ import { noteShortage } from '../resources.ts';
 import type { MediaSettings } from './media-settings.ts';
 import { MediaWorker } from './media-worker.ts';
 
-/** Delay of a media worker's replacement after a number of deaths in a row, ms; none after the first. */
+/** Returns the delay before a media worker is replaced after a number of consecutive deaths, ms; 0 after the first. */
 export const replaceAfterMs = (
   deathsInARow: number,
   { firstReplacementMs, longestReplacementMs }: Timings['mediaWorkers'],
@@ -20,7 +20,7 @@ export type MediaWorkerDescription = {
   pid: number | undefined;
   rtcPort: number;
   state: 'running' | 'replacing';
-  /** CPU used lately, as a share of one core. */
+  /** CPU used recently, as a share of one core. */
   cpuShare: number;
   routers: number;
   consumers: number;
@@ -28,7 +28,10 @@ export type MediaWorkerDescription = {
   restarts: number;
 };
 
-/** Slot of one media worker: whenever it is lost another one is started, after growing delays if they die young. */
+/**
+ * Slot of one media worker. When the media worker is lost, another one is started, after growing delays if they die soon after their
+ * start.
+ */
 export class MediaWorkerSlot {
   readonly #index: number;
   readonly #settings: MediaSettings;

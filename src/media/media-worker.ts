@@ -29,23 +29,23 @@ const OPUS: RouterRtpCodecCapability = {
 };
 
 /**
- * Number of unanswered probes (every 0.5 s) after which a media worker hangs; one answers within a
- * millisecond. Several, because after a stall of this process one falls due before the answer to the one
- * before it has been read.
+ * Number of unanswered probes (one every 0.5 s) after which a media worker counts as hung; it normally answers within a
+ * millisecond. More than one, because after a stall of this process a probe may be due before the answer to the previous one
+ * has been read.
  */
 const HUNG_AFTER_PROBES = 3;
-/** Unanswered probes after which a media worker that uses CPU all the time hangs: it may only be overloaded, so it gets 10 s. */
+/** The same for a media worker that uses CPU all the time: it may only be overloaded, so it gets 10 s. */
 const BUSY_PROBES = 20;
-/** Time that a media worker has to end, ms. It takes 5 ms unless it hangs; a killed one does not close DTLS with its clients. */
+/** Time that a media worker has to end, ms. It takes 5 ms unless it hangs; a killed one does not close its clients' DTLS connections. */
 const MAX_CLOSING_MS = 500;
-/** The same on a machine that gives it too little CPU. */
+/** The same on a machine that gives the process too little CPU, ms. */
 const MAX_SLOW_CLOSING_MS = 5000;
 
 /** One mediasoup child process: its port for all its browsers, its load, and a watchdog for its answers. */
 export class MediaWorker {
   readonly index: number;
   readonly rtcPort: number;
-  /** Resolves when it accepts no more requests: it died, was given up because it hung, or was closed. */
+  /** Resolves when the media worker accepts no more requests: it died, hung and was killed, or was closed. */
   readonly lost: Promise<void>;
   /** Resolves when its process has ended, and its port is free. */
   readonly gone: Promise<void>;
@@ -77,7 +77,7 @@ export class MediaWorker {
     const probe = setInterval(() => this.#probe(), timings.probeEveryMs);
     worker.observer.once('close', () => clearInterval(probe));
     worker.once('died', (fault) => {
-      // A signal may reach all processes at once: this one may see their end before its own signal.
+      // A signal may reach all processes at once: this process may see the end of the media worker before its own signal.
       setImmediate(() => {
         if (!this.#isExitExpected) this.#log.error({ err: fault }, 'media worker died');
       });
@@ -121,12 +121,12 @@ export class MediaWorker {
     return this.#worker.pid;
   }
 
-  /** True once it accepts no more requests. */
+  /** True once the media worker accepts no more requests. */
   get isLost(): boolean {
     return this.#worker.closed;
   }
 
-  /** True if it has answered lately. */
+  /** True if the media worker has answered recently. */
   get isResponsive(): boolean {
     return !this.isLost && this.#unansweredProbes < HUNG_AFTER_PROBES - 1;
   }
@@ -145,7 +145,7 @@ export class MediaWorker {
 
   /**
    * Opens a router, which counts as load from now on; the caller closes it.
-   * @param preferredPayloadType the one under which it sends Opus; any, if it is left out
+   * @param preferredPayloadType RTP payload type of Opus; any, if it is left out
    */
   async openRouter(preferredPayloadType?: number): Promise<Router> {
     this.#routers += 1;
@@ -161,7 +161,7 @@ export class MediaWorker {
     }
   }
 
-  /** Returns the number of routers that it reports itself; 0 if it is lost. */
+  /** Returns the number of routers that the media worker itself reports; 0 if it is lost. */
   async countRouters(): Promise<number> {
     try {
       return (await this.#worker.dump()).routerIds.length;
@@ -171,12 +171,12 @@ export class MediaWorker {
     }
   }
 
-  /** Announces its end, which is no fault from now on. */
+  /** Announces that the media worker will be ended on purpose: its end is not reported as a fault. */
   expectExit(): void {
     this.#isExitExpected = true;
   }
 
-  /** Ends it; resolves when its process has ended. */
+  /** Ends the media worker; resolves when its process has ended. */
   async close(): Promise<void> {
     this.expectExit();
     this.#worker.close();
@@ -212,7 +212,7 @@ export class MediaWorker {
     );
   }
 
-  /** Gives it up at once: rooms and callers do not wait for the process to end, which may take long. */
+  /** Gives the media worker up at once: rooms and callers do not wait for the end of the process, which may take long. */
   #giveUp(): void {
     this.#log.error('media worker hangs; killed');
     this.#kill();
@@ -246,8 +246,8 @@ export class MediaWorker {
 }
 
 /**
- * Returns whether a media worker hangs, by the number of probes that it has left unanswered and by its CPU
- * time since the last.
+ * Returns true if a media worker hangs.
+ * @param hasWorked true if it has used CPU since the last probe
  */
 export const isHung = (unansweredProbes: number, hasWorked: boolean): boolean =>
   unansweredProbes >= (hasWorked ? BUSY_PROBES : HUNG_AFTER_PROBES);
@@ -255,7 +255,7 @@ export const isHung = (unansweredProbes: number, hasWorked: boolean): boolean =>
 /** The kernel counts in hundredths of a second (proc(5), "USER_HZ"). */
 const TICK_MS = 10;
 
-/** Returns the CPU time of a process, as the kernel counts it; 0 if it has gone. */
+/** Returns the CPU time of a process as the kernel counts it, ms; 0 if the process has ended. */
 function cpuMsOf(pid: number): number {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
@@ -270,7 +270,7 @@ function cpuMsOf(pid: number): number {
   }
 }
 
-/** Returns whether a process is stopped by a signal or a debugger; false if it has gone. */
+/** Returns true if a process is stopped by a signal or a debugger; false if it has ended. */
 function isStopped(pid: number): boolean {
   try {
     const [, state] = /\) (\w)/.exec(readFileSync(`/proc/${pid}/stat`, 'latin1')) ?? [];
@@ -282,7 +282,7 @@ function isStopped(pid: number): boolean {
 }
 
 /**
- * Keeps signals from the workers: mediasoup closes them on SIGTERM, and Ctrl-C in a terminal reaches them,
+ * Creates a media worker that signals do not end: mediasoup would close it on SIGTERM, and Ctrl-C in a terminal would reach it,
  * while clients still have time to leave.
  */
 function createWorkerThatStays(workerBin: string, settings: WorkerSettings): Promise<Worker> {
@@ -300,7 +300,10 @@ function createWorkerThatStays(workerBin: string, settings: WorkerSettings): Pro
   return worker;
 }
 
-/** Leaves out addresses that were found on this machine and cannot be used; those that are set fail later, in words. */
+/**
+ * Leaves out addresses that were found on this machine but cannot be used. Addresses from the settings are kept: opening their port
+ * reports the fault.
+ */
 async function usableOf(
   addresses: readonly RtcAddress[],
   log: FastifyBaseLogger,
@@ -321,7 +324,7 @@ const listenInfoOf = (
   protocol,
   ip,
   port,
-  // The wildcard of IPv6 would take the port of that of IPv4, too.
+  // Without it, the IPv6 wildcard address would take the port on IPv4, too.
   ...(isIPv6(ip) && { flags: { ipv6Only: true } }),
   ...(announced !== undefined && { announcedAddress: announced }),
 });

@@ -5,7 +5,7 @@ import type { Publish } from './pipe.ts';
 export type PipeSettings = {
   /** Addresses at which this node receives media: one, or one of each family. */
   addresses: ListenAddress[];
-  /** UDP ports that pipes may take. */
+  /** UDP ports that pipes may use. */
   portRange: { min: number; max: number };
 };
 

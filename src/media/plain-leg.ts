@@ -27,8 +27,8 @@ export type PlainConsumer = { close(): void };
 type OnDatagram = (datagram: Buffer, levelExtensionId: number) => void;
 
 /**
- * The WebSocket peers' side of a router: one PlainTransport and one connected UDP socket for all of them, told apart by
- * SSRC. Connected, the kernel lets nothing in but the media worker's packets.
+ * The WebSocket peers' side of a router: one PlainTransport and one connected UDP socket for all of them, distinguished by
+ * SSRC. Because the socket is connected, the kernel accepts only packets of the media worker.
  */
 export class PlainLeg {
   readonly #transport: PlainTransport;

@@ -31,7 +31,7 @@ export class RoomRouter {
   readonly #branches: Branch[];
   readonly #opening = new Set<Branch>();
   #spreading: Promise<boolean> | undefined;
-  /** As they are on the primary branch. */
+  /** Producers, as they are on the primary branch. */
   readonly #producers = new Set<Producer>();
   #plainLeg: PlainLeg | undefined;
   #closed = false;
@@ -151,7 +151,7 @@ export class RoomRouter {
     }
   }
 
-  /** Every browser consumes every producer, as soon as it has asked to. */
+  /** True if a branch can take one more browser: each one may consume every producer. */
   #hasRoom({ legs }: Branch): boolean {
     return legs * this.#producers.size < this.#parts.maxConsumers;
   }

@@ -286,14 +286,14 @@ export class WebRtcLeg {
     return this.isSilent || this.#held !== undefined;
   }
 
-  /** Pauses or resumes the producer, one request after the other: `paused` tells nothing of one that is not answered. */
+  /** Pauses or resumes the producer, one request after the other: `paused` does not show a request that has no answer yet. */
   #settle(producer: Producer): Promise<void> {
     const settle = async () => {
       if (!producer.closed && this.#isKeptBack !== producer.paused) {
         await this.#asked(this.#isKeptBack ? producer.pause() : producer.resume());
       }
     };
-    // A fault of the request before is told to its own caller.
+    // A fault of the previous request is reported to its own caller.
     this.#settled = this.#settled.then(settle, settle);
     return this.#settled;
   }
