@@ -33,7 +33,7 @@ export class NodeState {
   readonly #parts: Parts;
   readonly #redis: SharedLook<boolean>;
 
-  /** @param redisEveryMs interval of looks at Redis: anybody may ask for readiness */
+  /** @param redisEveryMs minimum interval between checks of Redis: anybody may ask for readiness */
   constructor(parts: Parts, redisEveryMs: number) {
     this.#parts = parts;
     this.#redis = new SharedLook(() => parts.redis.isAvailable(), redisEveryMs);

@@ -19,7 +19,7 @@ export async function openStore(opening: Opening): Promise<Store> {
   const redis = opened.adopt(await Redis.connect(address, log, timings, { abort }), (part) =>
     part.close(),
   );
-  // Before anything is written.
+  // This check comes before anything is written.
   await claimFormat(redis, opening.timings.nodes.deadAfterMs);
   if (redis.ownDataDir === undefined) await adviseOnRedis(redis, log);
   const clock = opened.adopt(await RedisClock.open(redis, log, timings), (part) => part.close());

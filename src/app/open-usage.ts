@@ -80,7 +80,7 @@ function openQuota(
 
 /**
  * Opens the reporter, which writes metered time to Redis and feeds the answer back into the quota. To be opened after the parts that
- * take leave of Redis, so that it is closed before them: the process may be killed while they wait for a Redis that hangs.
+ * remove their entries from Redis, so that it is closed before them: the process may be killed while they wait for a Redis that hangs.
  */
 export function openReporter(
   { log, timings, opened }: Opening,

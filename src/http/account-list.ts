@@ -3,7 +3,7 @@ import type { FastifyReply } from 'fastify';
 import type { Account, Accounts } from '../accounts/accounts.ts';
 
 /**
- * Answers with all accounts: JSON that is written as it is read, so that tens of thousands do not hold up audio.
+ * Answers with all accounts: JSON that is written as it is read, so that tens of thousands of accounts do not delay audio.
  * @throws {PartylineError} `overloaded`
  */
 export async function sendAccounts(reply: FastifyReply, accounts: Accounts): Promise<FastifyReply> {

@@ -24,15 +24,15 @@ const ChangesSchema = Type.Partial(Type.Object({ name, email, plan, status, ...o
 const NewKeySchema = Type.Object({ key_id: Type.String(), api_key: Type.String() });
 const IdSchema = Type.Object({ id: Type.Integer({ minimum: 1 }) });
 const KeySchema = Type.Object({ ...IdSchema.properties, key_id: Type.String() });
-/** Time that clients have to leave, ms. */
+/** Request of a drain. */
 export const DrainSchema = Type.Object(
   {
-    /** By default DRAIN_MS. */
+    /** Time that clients have to leave, ms; by default DRAIN_MS. */
     deadline_ms: Type.Optional(Type.Integer({ minimum: 0, maximum: 86_400_000 })),
   },
   { additionalProperties: false },
 );
-/** Time that they have in fact, ms: less if they were asked before. */
+/** Time that clients actually have to leave, ms: less if they were asked before. */
 export const DrainingSchema = Type.Object({ deadline_ms: Type.Integer() });
 const security = [{ operatorKey: [] }];
 const ROOT = '/api/admin/accounts';
@@ -42,9 +42,9 @@ export type AdminParts = {
   accounts: Accounts;
   reports: UsageReports;
   /**
-   * Ends the node when its clients have gone, or after `withinMs`.
+   * Ends the node when its clients have left, or after `withinMs`.
    * @param by requester, for the log
-   * @returns the time that they have, ms
+   * @returns the time that clients have to leave, ms
    */
   drain: (withinMs: number | undefined, by: string) => number;
 };

@@ -5,7 +5,7 @@ import { counters } from '../counters.ts';
 /** Interval at which the log says that connections are not accepted, ms. */
 const LOG_EVERY_MS = 60_000;
 
-/** Limits the connections of a server to the descriptors that are free. */
+/** Limits the connections of a server to the number of free descriptors. */
 export class ConnectionLimit {
   readonly #server: Server;
   readonly #log: FastifyBaseLogger;

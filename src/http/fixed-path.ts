@@ -1,4 +1,4 @@
-/** Segments of a static file's path that mean another path than they show. */
+/** Segments by which the path of a static file would mean another path than it shows. */
 const MISLEADING = /%|\\|(^|\/)\/|(^|\/)\.{1,2}(\/|$)/;
 
 /**

@@ -57,7 +57,7 @@ export const LOAD_METRICS: Definition[] = [
   ),
 ];
 
-/** Reads one number of each value, without those that are unknown. */
+/** Returns one number of each value, without unknown numbers. */
 function mapValues<T>(
   of: Record<string, T>,
   read: (value: T) => number | undefined,

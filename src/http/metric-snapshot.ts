@@ -8,7 +8,7 @@ import type { Resource } from '../resources.ts';
 type Backlog = {
   /** Minutes of accounts that wait to be closed. */
   openMinutes: number;
-  /** Time since the oldest of them ended; 0 if none waits. */
+  /** Time since the end of the oldest of these minutes; 0 if none waits. */
   oldestOpenMinuteMs: number;
   /** Jobs that close minutes. */
   waitingJobs: number;
@@ -31,9 +31,9 @@ export type Snapshot = {
   isDraining: boolean;
   /** Number of living nodes, as this node sees them. */
   nodes: number;
-  /** Number of other nodes to which no pipe can lead, for want of an address family in common. */
+  /** Number of other nodes with which this node has no address family in common, so that no pipe can be opened. */
   unreachableNodes: number;
-  /** Number of other nodes from which nothing comes back of the audio that is sent to them. */
+  /** Number of other nodes that receive none of the audio that is sent to them. */
   silentNodes: number;
   /** Names of the processes of this node that hang, and the number of its gateways that died. */
   processes: { readonly hung: string[]; readonly deaths: number };
@@ -49,9 +49,9 @@ export type Snapshot = {
   /** Contents of the jitter buffers of mixed speakers. */
   jitterBuffers: { speakers: number; sumMs: number; maxMs: number };
   mediaWorkers: { state: 'running' | 'replacing'; restarts: number }[];
-  /** Redis's clock: by how much this machine's is ahead of it, and how often it has jumped. */
+  /** Clock of this machine, relative to that of Redis: how far it is ahead, and how often Redis's has jumped. */
   clock: { offsetMs: number; jumps: number };
-  /** Undefined while Redis is disconnected. */
+  /** Waiting work; undefined while Redis is disconnected. */
   backlog: Backlog | undefined;
 };
 

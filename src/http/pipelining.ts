@@ -5,15 +5,15 @@ import type { Slices } from '../slices.ts';
 import { unroutedAnswer } from './problem.ts';
 
 /**
- * Number of requests of a connection without an answer beyond which it is closed. Browsers and proxies send a request after the
- * answer to the one before; 64 KB of a connection, which Node reads at once, have thousands.
+ * Maximum number of unanswered requests of a connection; beyond it the connection is closed. Browsers and proxies send a request after the
+ * answer to the previous one; 64 KB of a connection, which Node reads at once, may hold thousands of requests.
  */
 const MAX_UNANSWERED = 16;
 
 /** Undocumented property of Node's sockets that is used here; a test counts the requests that are read. */
 type Internals = { parser?: { onIncoming: () => number } | null };
 
-/** Returned to Node's parser, makes it read nothing behind the head of a request, as behind that of an upgrade. */
+/** Return value of `onIncoming` after which Node's parser reads nothing behind the head of a request, as after an upgrade. */
 const STOP = 2;
 
 type Answer = (request: IncomingMessage, response: ServerResponse) => void;
@@ -23,8 +23,8 @@ type Line = { network: string; isBusy: boolean; waiting: (() => void)[] };
 
 /**
  * Handles one request of a connection at a time, in slices and in turn between the networks of clients, and closes connections that
- * send many without waiting for answers: Node has all handled at once, and each may open a file. Requests that Node would answer by
- * itself count, too.
+ * send many requests without waiting for answers: Node would have all of them handled at once, and each may open a file. Requests that
+ * Node would answer by itself count, too.
  * @param server server whose last `request` listener handles requests, and that has no `requireHostHeader`: that is checked here
  * @param onClosed called with the address of a connection that is closed
  */
@@ -60,7 +60,7 @@ export function limitPipelining(
         return;
       }
       line.waiting.push(() => {
-        // Those that wait end with their connection.
+        // Waiting requests end with their connection.
         if (socket.destroyed) return;
         response.once('close', () => startNext(line));
         if (isWithoutHost(request)) {

@@ -64,7 +64,7 @@ const UNPARSED: Record<string, { status: number; detail: string }> = {
 };
 const MALFORMED = { status: 400, detail: 'The request is not valid HTTP/1.1.' };
 
-/** Answers a request that Node's parser refuses, which no route sees, and ends its connection. */
+/** Answers a request that Node's parser rejects, which no route sees, and closes its connection. */
 export function refuseUnparsed(fault: Error & { code?: string }, connection: Socket): void {
   if (connection.writable) {
     const { status, detail } = UNPARSED[fault.code ?? ''] ?? MALFORMED;

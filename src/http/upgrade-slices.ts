@@ -10,7 +10,7 @@ const ignore = () => {};
 type Upgrade = (request: IncomingMessage, connection: Duplex, head: Buffer) => void;
 
 /**
- * Has upgrades handled in slices, in turn between the networks of clients: those of 500 clients that come back at once would take
+ * Handles upgrades in slices, in turn between the networks of clients: the upgrades of 500 clients that come back at once would block
  * the event loop for a tenth of a second.
  * @param server server whose last `upgrade` listener handles upgrades
  */

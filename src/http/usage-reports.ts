@@ -17,8 +17,8 @@ import type { UsageReader } from '../usage/usage-reader.ts';
 const REPORT_TIMEOUT_MS = 120_000;
 
 /**
- * Answers with reports of usage: JSON that is written as it is read, so that the report of a busy month takes neither the
- * event loop nor memory, and one report of an account after the other.
+ * Answers with reports of usage: JSON that is written as it is read, so that the report of a busy month neither blocks the
+ * event loop nor takes much memory. The reports of an account are sent one after the other.
  */
 export class UsageReports {
   readonly #reader: UsageReader;

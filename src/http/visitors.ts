@@ -4,7 +4,7 @@ import { PartylineError } from '../protocol/errors.ts';
 import { RefusalLog } from './refusal-log.ts';
 import { Strangers } from './strangers.ts';
 
-/** Delay told to an address that has too many connections. */
+/** Delay until the next attempt that an address with too many connections is told, ms. */
 const RETRY_AFTER_MS = 5000;
 /** Routes that machines poll every few seconds: their requests are not logged. */
 const QUIET = new Set(['/healthz', '/readyz', '/metrics']);

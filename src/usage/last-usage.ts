@@ -12,7 +12,7 @@ import type { UsageStore } from './usage-store.ts';
 
 /** Names of the files; another process may be writing one whose name is longer. */
 const FILE = /^unwritten-usage-[0-9a-f-]{36}\.json$/;
-/** Age at which a count is not written any more, ms: Redis forgets after 48 h what it has of a minute, and would add it again. */
+/** Age from which a count is not written any more, ms: Redis forgets the counts of a minute after 48 h, and would add this one again. */
 const TOO_OLD_MS = 47 * 3_600_000;
 
 const countsValidator = Compile(
@@ -30,7 +30,7 @@ const countsValidator = Compile(
 );
 
 /**
- * Writes the last counts of a process. Counts that Redis does not take before the process ends are left to the next start, in a
+ * Writes the last counts of a process. Counts that Redis does not accept before the process ends are left to the next start, in a
  * file of the data folder. Counts that are written twice count once.
  */
 export class LastUsage {
@@ -85,9 +85,9 @@ export class LastUsage {
   }
 
   /**
-   * Writes what processes before this one have left. A file whose counts are not written stays; one that cannot be read, for
-   * the operator.
-   * @param wallMs now, by the clock of Redis
+   * Writes the counts that earlier processes have left. A file whose counts could not be written stays, as does a file that cannot be
+   * read, which the operator may inspect.
+   * @param wallMs current time by the clock of Redis
    */
   async writeLeft(wallMs: number): Promise<void> {
     this.#hasLeft = false;

@@ -1,6 +1,6 @@
 import { leaseKeys, leaseOrderKey, resumeKey } from '../store/keys.ts';
 
-/** LeaseHolder of a lease: a peer of an account, and its connection. */
+/** Holder of a lease: a peer of an account, and its connection. */
 export type LeaseHolder = { accountId: number; peer: string; connectionId: string };
 
 /** Keys of everything that is stored about a holder. */

@@ -3,13 +3,13 @@ import type { PeerKind } from '../protocol/messages.ts';
 
 const MINUTE_MS = 60_000;
 /**
- * Maximum number of rooms of an account that are counted singly in a minute, and maximum number of its counts that are
- * held. Rooms beyond are counted together as {@link OTHER_ROOMS}: the sum stays exact, memory and Redis stay bounded.
+ * Maximum number of rooms of an account that are counted separately in a minute, and maximum number of its counts that are
+ * held. Further rooms are counted together as {@link OTHER_ROOMS}: the sum stays exact, memory and Redis stay bounded.
  */
 export const MAX_ROOMS_A_MINUTE = 2000;
 /**
- * Maximum numbers of records of rooms of an account in a day, of hours and of minutes, so that fresh rooms without end do not fill
- * Redis; rooms beyond are recorded as {@link OTHER_ROOMS}. 500 clients that are each in a room of their own all day have 12,000 and
+ * Maximum numbers of records of rooms of an account in a day, of hours and of minutes, so that an endless number of new rooms does not
+ * fill Redis; further rooms are recorded as {@link OTHER_ROOMS}. 500 clients that are each in a room of their own all day have 12,000 and
  * 720,000; 250 calls at a time of two minutes each, in rooms with names of their own, have 7500 of hours in an hour.
  */
 export const MAX_RECORDS_A_DAY = { hours: 50_000, minutes: 750_000 };
@@ -98,7 +98,7 @@ export class Meter {
     this.#notePeak(metered);
   }
 
-  /** The accounts that have peers in rooms. */
+  /** Accounts that have peers in rooms. */
   activeAccounts(): number[] {
     return [...this.#accounts]
       .filter(([, { rooms }]) => [...rooms.values()].some(hasPeers))

@@ -33,7 +33,7 @@ export class RecentUsage {
     return read.usedMs;
   }
 
-  /** Notes a figure that is as fresh as one that is read now. */
+  /** Notes the usage of a month that was just read. */
   learn(accountId: number, wallMs: number, usedMs: number): void {
     const key = `${accountId}|${monthOf(wallMs)}`;
     this.#reads.delete(key);
