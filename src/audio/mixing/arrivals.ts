@@ -7,10 +7,10 @@ import { FRAME_MS } from '../format.ts';
 const KEPT = 100;
 /** Number of packets from which the pace of a speaker is derived: more than one message of 120 ms holds. */
 const PACE_PACKETS = 8;
-/** Maximum age of a packet against the last one, ms; older packets do not predict the next: its pace, and its moment within the 20 ms. */
+/** Maximum age of a packet relative to the last one, ms: older packets predict neither the pace nor the moment of the next one. */
 const MAX_PACE_AGE_MS = 500;
 const MAX_MOMENT_AGE_MS = 2500;
-/** Jump of the delay, either way, that no network causes, ms: the sender's clock has changed. */
+/** Jump of the delay, in either direction, that means that the sender's clock has changed, ms: no network causes it. */
 const MAX_LATER_MS = 2000;
 
 /** Moments of the packets of one speaker while they are sorted. */
@@ -106,7 +106,11 @@ export class TickMoment {
   #looksToLater = 0;
   #lastTickMs: number | undefined;
 
-  /** Notes a tick. @returns the time by which ticks come later since the last one, ms; negative if they come sooner, 0 after ticks that were left out */
+  /**
+   * Notes a tick.
+   * @returns the change of the phase of ticks since the previous one, ms; negative if they come earlier, 0 after ticks that were left
+   * out
+   */
   noteTick(tickMs: number): number {
     const movedMs = tickMs - (this.#lastTickMs ?? tickMs - FRAME_MS) - FRAME_MS;
     this.#lastTickMs = tickMs;

@@ -135,7 +135,7 @@ export class MixedSpeaker {
     this.#isFirstFrame = !this.#start.isHeard;
   }
 
-  /** Accounts for ticks that come later by `movedMs` than they did, or sooner if it is negative. */
+  /** Accounts for a change of the phase of ticks, ms; negative if they come earlier. */
   moveTicks(movedMs: number): void {
     this.#playout?.moveTicks(movedMs);
   }
@@ -160,7 +160,7 @@ export class MixedSpeaker {
     this.#frame = frame;
   }
 
-  /** Drops the next 20 ms; the frame after them fades over from their beginning, so that there is no click. */
+  /** Drops the next 20 ms; the frame after them cross-fades from the beginning of the dropped audio, so that there is no click. */
   skip(nowMs: number): void {
     if (!this.#hasBegun || !this.#playout) return;
     const dropped = new Float32Array(FRAME_SAMPLES);

@@ -96,7 +96,7 @@ export class Playout {
     this.#ready = this.#ready.subarray(Math.max(0, this.#ready.length - samples));
   }
 
-  /** Accounts for ticks that come later by `movedMs` than they did, or sooner if it is negative: the slack of packets changes with them. */
+  /** Accounts for a change of the phase of ticks, ms, with which the slack of packets changes; negative if ticks come earlier. */
   moveTicks(movedMs: number): void {
     this.#slack.shift(movedMs);
   }

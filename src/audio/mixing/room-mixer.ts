@@ -180,7 +180,7 @@ export class RoomMixer {
   }
 
   /**
-   * Mutes or unmutes a speaker whose packets do not come here while it is muted.
+   * Mutes or unmutes a speaker whose packets do not arrive here while it is muted.
    * @param isNew true if another stream begins with its next packet
    */
   setMuted(peer: string, isMuted: boolean, nowMs: number, isNew = false): void {
@@ -198,7 +198,7 @@ export class RoomMixer {
   }
 
   /**
-   * Notes that a speaker on another node is muted there, so that its packets do not come, or is no longer.
+   * Notes that a speaker on another node is muted there, so that its packets do not arrive, or no longer muted.
    * @param isNew true if another stream begins with its next packet
    */
   setMutedElsewhere(peer: string, isMuted: boolean, nowMs: number, isNew = false): void {
@@ -518,7 +518,7 @@ export class RoomMixer {
     const move = this.#moment.better(this.#played.values(), tickMs);
     if (move?.isLater) this.#clock.postpone(this.#tick, move.dueMs);
     else this.#moveTicks(move?.dueMs);
-    // A tick without a speaker, too, is complete after those before it, which may be those of a late thread.
+    // A tick without a speaker must also wait for earlier ticks, which a late thread may not have completed.
     if (this.#played.size > 0 || this.#ticks.length > 1)
       this.#room.tick(nowMs, this.#moment.noteTick(tickMs));
     else this.#ticked();

@@ -50,9 +50,9 @@ export class RoomSpeaker implements HeardSpeaker {
   apartFollowers: ReadonlySet<Listener> = new Set();
   isLong = false;
   isPlayed = false;
-  /** Time since which a listener that hears it in a mix has waited for a pause; undefined if none does. */
+  /** Time since which a listener that hears this speaker in a mix has waited for a pause, ms; undefined if none does. */
   awaitedSinceMs: number | undefined;
-  /** Time at which it talked last. */
+  /** Time at which this speaker last talked, ms. */
   talkedAtMs = -Infinity;
   /** True if packets get lost and later ones carry copies (in-band FEC), which a mix can play and forwarding cannot. */
   isLossy = false;
@@ -62,9 +62,9 @@ export class RoomSpeaker implements HeardSpeaker {
   isMutedElsewhere = false;
   /** True if its last packet was withheld: only decoders that begin later are given it. */
   isWithheld = false;
-  /** Time of the unmute from which on decoders must be given some of the stream before it is heard; undefined once they have been. */
+  /** Time of the unmute after which decoders must be given part of the stream before it is heard, ms; undefined once they have it. */
   #unmutedAtMs: number | undefined;
-  /** Timestamp of the stream at that time; undefined until a packet has come. */
+  /** Timestamp of the stream at the unmute; undefined until a packet has arrived. */
   #unknownFrom: number | undefined;
   /** Time at which a copy last replaced a lost packet. */
   #copiedAtMs = -Infinity;
@@ -95,14 +95,14 @@ export class RoomSpeaker implements HeardSpeaker {
     return this.#stream.waiting;
   }
 
-  /** Notes the length of a packet; true if it is the first one that is longer than a tick. */
+  /** Notes the length of a packet. @returns true if it is the first one that is longer than a tick */
   noteLength(durationSamples: number): boolean {
     const isFirst = !this.isLong && durationSamples > FRAME_SAMPLES;
     this.isLong ||= isFirst;
     return isFirst;
   }
 
-  /** Adds a packet; false if it is too late or a duplicate. */
+  /** Adds a packet. @returns false if it is too late or a duplicate */
   insert(packet: MediaPacket, nowMs: number): boolean {
     this.arrivals.add(packet.timestamp, nowMs);
     const isInTime = this.#stream.insert(packet, nowMs);
@@ -132,13 +132,13 @@ export class RoomSpeaker implements HeardSpeaker {
 
   /** True if a packet that is not muted itself must still be withheld. */
   staysWithheld(timestamp: number, nowMs: number): boolean {
-    // Its state, which comes another way, may tell of the unmute later, and of the mute only once the sender talks again.
+    // The mute state takes another path: it may report the unmute later than the packets, and the mute only once the sender talks again.
     if (this.isMutedElsewhere && this.#isAbsent(nowMs)) this.setMutedElsewhere(false, nowMs, false);
     if (this.isMuted || this.#isUnknown(timestamp, nowMs)) return true;
     return this.isWithheld && this.isPlayed;
   }
 
-  /** Notes that it is muted on another node, or no longer. Parameters as for {@link unmute}. */
+  /** Notes that the speaker is muted on another node, or no longer muted. Parameters as for {@link unmute}. */
   setMutedElsewhere(isMuted: boolean, nowMs: number, isNew: boolean): void {
     if (this.isMutedElsewhere && !isMuted && this.#isAbsent(nowMs)) this.unmute(isNew, nowMs);
     this.isMutedElsewhere = isMuted;
@@ -180,7 +180,7 @@ export class RoomSpeaker implements HeardSpeaker {
     }
   }
 
-  /** Moves the next packet of the stream into the history; undefined while it has not come. */
+  /** Moves the next packet of the stream into the history. @returns undefined while it has not arrived */
   #takeNext(isPause: boolean, nowMs: number): PastPacket | undefined {
     const before = this.#history.last;
     const next = this.#stream.take(nowMs);
@@ -195,7 +195,7 @@ export class RoomSpeaker implements HeardSpeaker {
     return past;
   }
 
-  /** Updates whether its network is lossy; true if that has changed. */
+  /** Updates whether the sender's network is lossy. @returns true if this has changed */
   noteLoss(nowMs: number): boolean {
     const isLossy = nowMs - this.#copiedAtMs < LOSSY_MS;
     const hasChanged = isLossy !== this.isLossy;
@@ -268,7 +268,7 @@ export class RoomSpeaker implements HeardSpeaker {
 
   /**
    * Ends the playout: packets that the mixes have not reached are sent at once.
-   * @param before listeners that hear this speaker apart, and so have received those already
+   * @param before listeners that hear this speaker separately, and so have received these packets already
    */
   endPlaying(before: ReadonlySet<Listener>): void {
     for (const { payload, isWithheld } of this.#rest()) {
