@@ -108,14 +108,14 @@ export class Accounts {
     return account;
   }
 
-  /** All, by id. */
+  /** Returns all accounts, by id. */
   async list(): Promise<Account[]> {
     const accounts: Account[] = [];
     for await (const part of this.listInParts()) accounts.push(...part);
     return accounts;
   }
 
-  /** Yields all, by id, some at a time, with a turn of the event loop between two parts. */
+  /** Yields all accounts, by id, some at a time, with a turn of the event loop between two parts. */
   async *listInParts(): AsyncGenerator<Account[]> {
     const members = await this.#redis.run((client) => client.sMembers(ALL_ACCOUNTS));
     const ids = members.map(Number).toSorted((one, other) => one - other);

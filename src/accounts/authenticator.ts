@@ -9,11 +9,11 @@ import type { Grant, TokenOwner, Tokens } from './tokens.ts';
 /** Identity of a client, proven by an API key or by a token that was issued for one. */
 export type Credentials = {
   account: Account;
-  /** The API key. */
+  /** Id of the API key, or of the key that requested the token. */
   keyId: string;
   /** Rights of the token; undefined for a key, which has all rights of the account. */
   grant: Grant | undefined;
-  /** The signing key of the token. */
+  /** Id of the key that signed the token. */
   signedBy?: string | undefined;
 };
 

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 /** Maximum number of remembered secrets: an account can make any number of tokens. */
 const MAX_SECRETS = 1000;
 
-/** Keys, tokens and invitations whose account is over a limit for a while: they are refused without a question to Redis. Pure. */
+/** Keys, tokens and invitations whose account is over a limit for a while: they are refused without asking Redis. Pure. */
 export class BlockedSecrets {
   /** Time at which the block ends, by the digest of the secret. */
   readonly #untilMs = new Map<string, number>();

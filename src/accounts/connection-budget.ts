@@ -22,8 +22,8 @@ const connectRate = (maxCcu: number): Rate => ({
 });
 
 /**
- * Limits how often an account connects to this process. An account over its budget is kept out for a while without a question to
- * Redis, because this process has learned its keys.
+ * Limits how often an account connects to this process. An account over its budget is refused for a while without asking
+ * Redis, because this process remembers its keys.
  */
 export class ConnectionBudget {
   readonly #blockMs: number;
@@ -69,7 +69,7 @@ export class ConnectionBudget {
     throw tooManyConnections(this.#blockMs);
   }
 
-  /** Counts a connection of the account again, as many, if it was closed because it stayed over its budget. */
+  /** Charges the account {@link ABUSE_COST} for a connection that was closed because it stayed over its budget. */
   ended(account: Credentials['account'], reason: LeaveReason, nowMs: number): void {
     if (ABUSES.has(reason)) this.#budgets.of(account, nowMs).spend(ABUSE_COST, nowMs);
   }

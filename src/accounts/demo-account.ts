@@ -13,7 +13,7 @@ import { type Account, Accounts, type ApiKey } from './accounts.ts';
 export type DemoAccount = {
   account: Account;
   apiKey: string;
-  /** The key was made at this start; it is in {@link keyFile} from now on. */
+  /** True if the key was made at this start; it is in {@link keyFile} from now on. */
   isNew: boolean;
   keyFile: string;
 };
@@ -24,11 +24,11 @@ type DemoSettings = Pick<
 >;
 
 /**
- * Maximum number of such keys, so that containers without a volume do not add one at each start indefinitely; it leaves one
- * to each data folder of a cluster of usual size.
+ * Maximum number of keys that starts have made, so that containers without a volume do not add keys indefinitely; enough for one key
+ * per data folder in a cluster of usual size.
  */
 const MAX_MADE_KEYS = 50;
-/** Longest time for which a gateway that was killed while making the account keeps the others waiting. */
+/** Maximum time for which a gateway that was killed while creating the account keeps the others waiting, ms. */
 const TURN_MS = 5000;
 const POLL_MS = 20;
 const EMAIL = 'demo@localhost';
@@ -133,7 +133,7 @@ async function findDemo(redis: Redis, accounts: Accounts): Promise<Account | und
   return account?.email === EMAIL ? account : undefined;
 }
 
-/** Gateways that start at the same moment would each make an account. */
+/** Runs `work` while no other gateway does: gateways that start at the same moment would each create an account. */
 async function inTurn<T>(redis: Redis, work: () => Promise<T>): Promise<T> {
   const turn = randomUUID();
   const options = { condition: 'NX', expiration: { type: 'PX', value: TURN_MS } } as const;

@@ -5,16 +5,19 @@ import { checkName } from '../protocol/names.ts';
 import { LONGEST_LIFE_SECONDS, MAX_TOKEN_TTL_SECONDS, type SigningKeys } from './signing-keys.ts';
 import type { TokenOwner } from './tokens.ts';
 
-/** Differs from that of tokens, so that neither is accepted in place of the other. */
+/** Issuer of invitations. It differs from that of tokens, so that neither is accepted in place of the other. */
 const ISSUER = 'partyline/invite';
 const DAY_SECONDS = 86_400;
-/** Longest invitation, in characters: a key and a room name of 128 escaped characters take about 2,000. */
+/** Maximum length of an invitation: a key and a room name of 128 escaped characters take about 2,000 characters. */
 const MAX_INVITE_CHARACTERS = 4000;
 const MAX_NAME_CHARACTERS = 128;
 const DEFAULT_NAME = 'guest';
 /** Alphabet without letters and digits that look alike (Crockford's Base32, in lower case). */
 const ALPHABET = '0123456789abcdefghjkmnpqrstvwxyz';
-/** 40 bits: two of a thousand guests with one name get the same one once in two million times. */
+/**
+ * Length of the suffix that makes a guest's name unique: 40 bits, so that two of a thousand guests of one name collide once in two
+ * million times.
+ */
 const SUFFIX_CHARACTERS = 8;
 const graphemes = new Intl.Segmenter('en', { granularity: 'grapheme' });
 

@@ -6,14 +6,14 @@ import type { Redis } from '../store/redis.ts';
 import { BlockedSecrets } from './blocked-secrets.ts';
 
 const WINDOW_S = 60;
-/** Multiple of the permitted failures from which on an address is refused before its keys are looked up. */
+/** Multiple of the permitted failures from which an address is refused before its keys are looked up. */
 const FAR = 10;
 export type RateLimitSettings = {
-  /** A minute, from one address. */
+  /** Maximum failures per minute from one address. */
   authFailuresPerAddress: number;
-  /** A minute, with keys that begin alike, or tokens and invitations that end alike. */
+  /** Maximum failures per minute with keys that begin alike, or tokens and invitations that end alike. */
   authFailuresPerKeyPrefix: number;
-  /** A minute, of one account. */
+  /** Maximum requests per minute of one account. */
   requestsPerAccount: number;
 };
 

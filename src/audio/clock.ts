@@ -24,7 +24,7 @@ export class FrameClock {
   /** Listeners with little to do, which are called with those of one phase: each moment at which the process wakes up costs CPU. */
   readonly #sharing = new Set<OnTick>();
   #sharedPhase = 0;
-  /** Listeners whose next tick is one too many, because they were postponed. */
+  /** Listeners whose next tick is skipped, because they were postponed. */
   readonly #postponed = new Set<OnTick>();
   /** Timer of the next tick; undefined during a tick, and without listeners. */
   #timer: NodeJS.Timeout | undefined;
