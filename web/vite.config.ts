@@ -12,9 +12,9 @@ logger.warnOnce = (message, options) => {
   if (!message.includes("doesn't exist at build time")) warnOnce(message, options);
 };
 
-/** Parts of mediasoup-client for React Native, for its tests, and for video, which no router here has. */
+/** Parts of mediasoup-client for React Native, for its tests, for video, which no router here has, and for data channels, which nothing here uses. */
 const NEVER_RUN =
-  /^(?:\.\/handlers\/(?:ReactNative106|FakeHandler)|\.\/test\/fakeParameters|h264-profile-level-id)$/;
+  /^(?:\.\/handlers\/(?:ReactNative106|FakeHandler)|\.\/Data(?:Producer|Consumer)|\.\/test\/fakeParameters|h264-profile-level-id)$/;
 
 /** Build of both pages: web/ → build/web/, which the gateway serves at `/` and, for operators, at `/admin/`. */
 export default defineConfig({

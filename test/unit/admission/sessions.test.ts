@@ -19,7 +19,9 @@ test('a process that stood still pings a client whose frames it has not read, an
   const sessions = new Sessions(DEFAULT_TIMINGS.sessions);
   const socket = Object.assign(new EventEmitter(), { ping: vi.fn<(payload: Buffer) => void>() });
   const pings = new Pings(DEFAULT_TIMINGS.sessions);
-  const heartbeat = new Heartbeat(socket, heartbeatEveryMs, pings, DEFAULT_TIMINGS.sessions);
+  const stream = { bytesRead: 0 };
+  const { sessions: timings } = DEFAULT_TIMINGS;
+  const heartbeat = new Heartbeat(socket, stream, heartbeatEveryMs, pings, timings);
   const states: string[] = [];
   const session = {
     name: 'ada',
