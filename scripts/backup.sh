@@ -23,6 +23,11 @@ await_rewrite() {
   done
 }
 
+# The manifest names the files of the last rewrite, whose numbers grow.
+read_manifest() {
+  cat "$folder"/appendonlydir/*.manifest 2> /dev/null || :
+}
+
 save() {
   folder=$2 archive=$3
   address=$1
@@ -46,10 +51,13 @@ save() {
   redis CONFIG SET auto-aof-rewrite-percentage 0 > /dev/null
   # Redis refuses a second rewrite while it is at one.
   await_rewrite
+  before=$(read_manifest)
   redis BGREWRITEAOF > /dev/null
   await_rewrite
   redis INFO persistence | grep -q 'aof_last_bgrewrite_status:ok' ||
     { echo 'backup: Redis could not rewrite its file' >&2; exit 1; }
+  [ "$(read_manifest)" != "$before" ] ||
+    { echo "backup: $folder/appendonlydir is not that of this Redis, which has written elsewhere (CONFIG GET dir)" >&2; exit 1; }
   key=
   [ ! -e "$folder/demo-key" ] || key=demo-key
   # Redis appends to the last file meanwhile (1 is for that); what is cut at its end is left out when it is loaded.

@@ -4,6 +4,7 @@ import { mkdir, mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, expect, test } from 'vitest';
+import { eventually } from '../support/gateway.ts';
 import { TestRedis } from '../support/redis.ts';
 
 /** Addresses that `scripts/backup.sh save` takes and refuses; test/deploy/backup.test.ts restores what it saves. */
@@ -55,6 +56,24 @@ test('a disk that fills up: the archive that was begun is removed', async () => 
   const limited = ['-c', 'ulimit -f 100; exec "$0" "$@"', SCRIPT, ...words];
   expect(spawnSync('sh', limited).status).not.toBe(0);
   expect((await readdir(folder)).filter((name) => name.startsWith('partyline'))).toEqual([]);
+});
+
+test('the folder of another Redis: no archive, and it says why', async () => {
+  const [own, other] = [await newFolder(), await newFolder()];
+  for (const folder of [own, other]) {
+    const redis = await TestRedis.startAt(folder);
+    cleanUps.push(() => redis.kill());
+    const run = (...words: string[]) =>
+      execFileSync('redis-cli', ['-s', join(folder, 'redis.sock'), ...words], { encoding: 'utf8' });
+    run('CONFIG', 'SET', 'appendonly', 'yes');
+    const isWriting = () =>
+      /aof_rewrite_(in_progress|scheduled):1/.test(run('INFO', 'persistence'));
+    await eventually('the file is written', () => !isWriting());
+  }
+  const { status, stderr } = save(join(own, 'redis.sock'), other);
+  expect(status).toBe(1);
+  expect(stderr).toContain(`backup: ${other}/appendonlydir is not that of this Redis`);
+  expect((await readdir(other)).filter((name) => name.startsWith('partyline'))).toEqual([]);
 });
 
 test('unix:// and the path of a socket are saved from', async () => {
