@@ -114,15 +114,15 @@ export class Pacer<P extends Packet> {
       delayGrowsMs = this.#followHabit(atMs);
       packet.gapMs = this.#keepPace(packet, atMs);
     } else if (this.#endMs - atMs > MAX_WAITING_MS) {
-      this.#leftOut(packet, undefined);
+      this.#leftOut(packet, this.#queue.length);
       return;
     }
     this.#habit.add(packet.durationMs);
     this.#endMs += packet.gapMs + packet.durationMs;
     this.#hold(packet, nowMs - atMs);
     // A packet that is released later than the end of the previous one is heard after a pause.
-    if (delayGrowsMs > 0) (this.#queue.at(0) ?? packet).gapMs += delayGrowsMs;
     this.#queue.push(packet);
+    if (delayGrowsMs > 0) this.#queue.addGap(0, delayGrowsMs);
     this.#wasQuiet = packet.isQuiet;
     if (isNewMessage) this.#dropExcess();
   }
@@ -132,11 +132,12 @@ export class Pacer<P extends Packet> {
     for (;;) {
       const head = this.#queue.at(0);
       if (!head || this.#endMs === undefined) return undefined;
-      if (this.#endMs - this.bufferedMs + this.#delayMs > nowMs + EARLY_MS) return undefined;
+      const beginsMs = this.#endMs - this.bufferedMs - this.#queue.laterGapsMs;
+      if (beginsMs + this.#delayMs > nowMs + EARLY_MS) return undefined;
       this.#queue.remove(0);
       if (!head.isQuiet || this.#delayMs - this.#neededDelayMs < head.durationMs) return head;
       this.#delayMs -= head.durationMs;
-      this.#leftOut(head, this.#queue.at(0));
+      this.#leftOut(head, 0);
     }
   }
 
@@ -282,7 +283,7 @@ export class Pacer<P extends Packet> {
     }
     this.#queue.remove(0);
     this.#delayMs -= oldest.durationMs;
-    this.#leftOut(oldest, this.#queue.at(0));
+    this.#leftOut(oldest, 0);
   }
 
   /** @returns the duration of dropped audio */
@@ -296,18 +297,19 @@ export class Pacer<P extends Packet> {
   #drop(index: number): void {
     const dropped = this.#queue.remove(index);
     if (!dropped) return;
-    this.#leftOut(dropped, this.#queue.at(index));
+    this.#leftOut(dropped, index);
     this.#endMs! -= dropped.durationMs;
     this.#correctedMs -= dropped.durationMs;
     this.#aheadOfMessageMs -= dropped.durationMs;
     this.#moved(-dropped.durationMs);
   }
 
-  #leftOut({ durationMs, gapMs }: P, next: P | undefined): void {
+  /** @param next index in the queue of the packet after the dropped one */
+  #leftOut({ durationMs, gapMs }: P, next: number): void {
     this.#droppedMs += durationMs;
     this.#droppedPackets += 1;
     // A pause before dropped audio is still a pause.
-    if (next) next.gapMs += gapMs;
+    this.#queue.addGap(next, gapMs);
   }
 
   /** Follows a clock that is slightly off: a steady lead or lag becomes the expected time. */
@@ -342,11 +344,12 @@ function growthOf(leadsMs: readonly number[]): number {
   return growthMs > 0 && growthMs * (pieces - 1) >= LEAST_TREND * spreadMs ? growthMs : 0;
 }
 
-/** Packets in order, with the sum of their durations. */
+/** Packets in order, with the sums of their durations and gaps. */
 class PacketQueue<P extends Packet> {
   readonly #packets: P[] = [];
   #quietPackets = 0;
   #durationMs = 0;
+  #gapsMs = 0;
 
   get length(): number {
     return this.#packets.length;
@@ -354,6 +357,11 @@ class PacketQueue<P extends Packet> {
 
   get durationMs(): number {
     return this.#durationMs;
+  }
+
+  /** Sum of the gaps behind the first packet. */
+  get laterGapsMs(): number {
+    return this.#gapsMs - (this.#packets[0]?.gapMs ?? 0);
   }
 
   at(index: number): P | undefined {
@@ -364,12 +372,22 @@ class PacketQueue<P extends Packet> {
     this.#packets.push(packet);
     this.#quietPackets += packet.isQuiet ? 1 : 0;
     this.#durationMs += packet.durationMs;
+    this.#gapsMs += packet.gapMs;
+  }
+
+  /** Adds to the gap before the packet at `index`, if there is one. */
+  addGap(index: number, gapMs: number): void {
+    const packet = this.#packets[index];
+    if (!packet) return;
+    packet.gapMs += gapMs;
+    this.#gapsMs += gapMs;
   }
 
   remove(index: number): P | undefined {
     const removed = index === 0 ? this.#packets.shift() : this.#packets.splice(index, 1)[0];
     this.#quietPackets -= removed?.isQuiet ? 1 : 0;
     this.#durationMs -= removed?.durationMs ?? 0;
+    this.#gapsMs -= removed?.gapMs ?? 0;
     return removed;
   }
 

@@ -146,6 +146,20 @@ describe('Pacer', () => {
     expect(pacer.droppedMs).toBe(0);
   });
 
+  test('held messages, and a pause shorter than their delay: the word before it is not torn', () => {
+    const { sent, send, until } = openSender({ isQuiet: (number) => number >= 48 && number < 50 });
+    for (let i = 0; i < 50; i += 1) send(i * 20, 1, Math.max(i * 20, 480));
+    for (let i = 0; i < 50; i += 1) send(1300 + i * 20);
+    until(3000);
+    const next = sent.findIndex(({ number }) => number === 50);
+    const apartMs = sent.map(({ atMs }, i) => atMs - (sent[i - 1]?.atMs ?? atMs));
+    expect(sent.slice(0, 48).map(({ number }) => number)).toEqual([...Array(48).keys()]);
+    expect(Math.max(...apartMs.slice(0, next))).toBeLessThanOrEqual(45);
+    expect(apartMs[next]).toBeGreaterThanOrEqual(300);
+    expect(gapsOf(sent)).toEqual([300]);
+    expect(sent[next]!.gapMs).toBe(300);
+  });
+
   test('a burst of a second from a sender that has sent evenly: 200 ms are kept, the newest, and silence is left out first', () => {
     const { sent, send, until, pacer } = openSender({ isQuiet: (number) => number > 144 });
     for (let i = 0; i < 100; i += 1) send(i * 20);
