@@ -90,11 +90,34 @@ describe('continuous stream', () => {
     expect(sent.slice(1).map(({ marker }) => marker)).toEqual(steps.map((step) => step > 960));
   });
 
-  test('late words at the end of each stretch do not add up to a delay', () => {
-    const isLast = (atMs: number) => atMs % 1000 === 480;
-    const sent = run(120_000, (atMs) => atMs % 1000 < 500, {
-      lateMs: (atMs) => (isLast(atMs) ? 90 : 0),
-    });
-    expect(Math.abs(driftMs(sent))).toBeLessThanOrEqual(120);
-  });
+  test.each([90, 150, 300])(
+    'late words at the end of each stretch do not add up to a delay (%i ms)',
+    (lateMs) => {
+      const isLast = (atMs: number) => atMs % 1000 === 480;
+      const sent = run(120_000, (atMs) => atMs % 1000 < 500, {
+        lateMs: (atMs) => (isLast(atMs) ? lateMs : 0),
+      });
+      expect(Math.abs(driftMs(sent))).toBeLessThanOrEqual(120);
+    },
+  );
+
+  test.each([
+    [150, 0],
+    [300, 0],
+    [300, 2000],
+  ])(
+    'stalls of %i ms, %i ms after the beginning of each stretch, do not add up to a delay',
+    (stallMs, afterMs) => {
+      const lateMs = (atMs: number) => {
+        const sinceMs = (atMs % 5000) - afterMs;
+        return sinceMs >= 0 && sinceMs < stallMs ? stallMs - sinceMs : 0;
+      };
+      const sent = run(120_000, (atMs) => atMs % 5000 < 4000, { lateMs });
+      expect(Math.abs(driftMs(sent))).toBeLessThanOrEqual(40);
+      const silentGapsMs = gapsMs(sent).filter(
+        (_, i) => isSilent(sent[i]!) && isSilent(sent[i + 1]!),
+      );
+      expect(Math.max(...silentGapsMs)).toBeLessThanOrEqual(40);
+    },
+  );
 });
