@@ -1,7 +1,5 @@
-import { SAMPLES_PER_MS } from '../../rtp/clock-rate.ts';
 import type { MediaPacket } from '../../rtp/packet.ts';
 import { Reorderer } from '../../rtp/reorderer.ts';
-import { timestampDelta } from '../../rtp/sequence.ts';
 import { Splice } from '../../rtp/splice.ts';
 import { FRAME_SAMPLES } from '../format.ts';
 import { carriesCopy, opusPacketSamples } from '../opus-packet.ts';
@@ -12,14 +10,12 @@ import type { HeardSpeaker, Listener } from './subscriptions.ts';
 import type { AddedSpeaker, SpeakerId } from './mix-plan.ts';
 import { PacketHistory } from './packet-history.ts';
 import { lostAfter, type PastPacket } from './past-packet.ts';
+import { UnmutedBeginning } from './unmuted-beginning.ts';
 
 /** End of a pause that is mixed with the word after it: as much as a mix waits for anyway. */
 const PREROLL_SAMPLES = FRAME_SAMPLES;
 /** Age beyond which packets do not belong to the word. */
 const MAX_PREROLL_AGE_MS = 100;
-
-/** Length of sound after which a decoder that began in the middle of a stream is accurate. */
-const UNKNOWN_SAMPLES = 6 * FRAME_SAMPLES;
 
 /** Time without a packet after which a speaker that is muted on another node has really stopped; for packets of over 20 ms, which last up to 120 ms. */
 const ABSENT_MS = 100;
@@ -62,10 +58,7 @@ export class RoomSpeaker implements HeardSpeaker {
   isMutedElsewhere = false;
   /** True if its last packet was withheld: only decoders that begin later are given it. */
   isWithheld = false;
-  /** Time of the unmute after which decoders must be given part of the stream before it is heard, ms; undefined once they have it. */
-  #unmutedAtMs: number | undefined;
-  /** Timestamp of the stream at the unmute; undefined until a packet has arrived. */
-  #unknownFrom: number | undefined;
+  readonly #unmuted = new UnmutedBeginning();
   /** Time at which a copy last replaced a lost packet. */
   #copiedAtMs = -Infinity;
 
@@ -134,7 +127,7 @@ export class RoomSpeaker implements HeardSpeaker {
   staysWithheld(timestamp: number, nowMs: number): boolean {
     // The mute state takes another path: it may report the unmute later than the packets, and the mute only once the sender talks again.
     if (this.isMutedElsewhere && this.#isAbsent(nowMs)) this.setMutedElsewhere(false, nowMs, false);
-    if (this.isMuted || this.#isUnknown(timestamp, nowMs)) return true;
+    if (this.isMuted || this.#unmuted.has(timestamp, nowMs)) return true;
     return this.isWithheld && this.isPlayed;
   }
 
@@ -155,18 +148,7 @@ export class RoomSpeaker implements HeardSpeaker {
    */
   unmute(isNew: boolean, nowMs: number): void {
     this.isMuted = false;
-    this.#unmutedAtMs = isNew ? undefined : nowMs;
-    this.#unknownFrom = undefined;
-  }
-
-  /** True for the first packets after an unmute. The time of the stream counts, not its packets: in a pause few come (DTX). */
-  #isUnknown(timestamp: number, nowMs: number): boolean {
-    if (this.#unmutedAtMs === undefined) return false;
-    const sinceMs = Math.min(nowMs - this.#unmutedAtMs, UNKNOWN_SAMPLES / SAMPLES_PER_MS);
-    this.#unknownFrom ??= (timestamp - Math.round(sinceMs * SAMPLES_PER_MS)) >>> 0;
-    const isUnknown = Math.abs(timestampDelta(this.#unknownFrom, timestamp)) < UNKNOWN_SAMPLES;
-    if (!isUnknown) this.#unmutedAtMs = undefined;
-    return isUnknown;
+    this.#unmuted.unmute(isNew, nowMs);
   }
 
   /** Adds a packet that no listener may hear: only decoders that begin later need it. */
