@@ -11,6 +11,7 @@ import {
   planSubscriptions,
   type PlannedSubscription,
 } from './subscriptions.ts';
+import { ListenerLeads } from './listener-leads.ts';
 import type { MixEnginePool } from './mix-engine-pool.ts';
 import type { MixEngine } from './mix-engine.ts';
 import type { MixOutput, MixPlan, Opening, SpeakerId } from './mix-plan.ts';
@@ -71,6 +72,7 @@ export class RoomMixer {
   readonly #begun = new WeakSet<Listener>();
   readonly #activeSpeakers: ActiveSpeakers<Speaker>;
   readonly #opusEars = new OpusEars();
+  readonly #leads = new ListenerLeads();
   readonly #moment = new TickMoment();
   /** Listeners by mix. */
   #mixes = new Map<string, PlannedSubscription>();
@@ -117,6 +119,7 @@ export class RoomMixer {
 
   removeListener(listener: Listener): void {
     this.#changes.delete(listener);
+    this.#leads.delete(listener);
     if (this.#listeners.delete(listener)) this.#plan();
   }
 
@@ -132,6 +135,8 @@ export class RoomMixer {
       before.delivery === after.delivery &&
       formatAudioFormat(before.format) === formatAudioFormat(after.format);
     if (canHear) this.#opusEars.replace(before, after);
+    if (canHear) this.#leads.replace(before, after);
+    this.#leads.delete(before);
     if (canHear) for (const tick of this.#ticks) tick.replaced.add(before);
     if (canHear) for (const speaker of this.#heard()) speaker.replace(before, after);
     this.#plan();
@@ -151,7 +156,7 @@ export class RoomMixer {
   /** Adds a speaker, whose packets are passed to {@link receive}. */
   addSpeaker(peer: string, number: number): void {
     this.removeSpeaker(peer);
-    this.#speakers.set(peer, new RoomSpeaker(this.#nextId, peer, number));
+    this.#speakers.set(peer, new RoomSpeaker(this.#nextId, peer, number, this.#leads));
     this.#nextId += 1;
   }
 
@@ -327,6 +332,7 @@ export class RoomMixer {
     });
     this.#mixes = mixes;
     this.#opusEars.plan(mixes);
+    this.#leads.plan(mixes, asSent);
     this.#noteAwaited(mixed);
     this.#planRoom(mixed);
     for (const listeners of asSent.values()) this.#noteBegun(listeners);
@@ -469,7 +475,9 @@ export class RoomMixer {
     mixed: (name, format, frame) => {
       const [tick] = this.#ticks;
       if (!tick) return;
-      this.#deliver(tick.mixes.get(name)?.ears.get(format), frame, tick);
+      const ears = tick.mixes.get(name)?.ears.get(format);
+      if (ears) this.#leads.mixed(ears, this.#nowMs);
+      this.#deliver(ears, frame, tick);
       for (const change of tick.changes) change.isHeard ||= change.name === name;
     },
     concealed: (id, samples) => {
@@ -480,7 +488,7 @@ export class RoomMixer {
       const [tick] = this.#ticks;
       const speaker = this.#played.get(id);
       if (!tick || !speaker) return;
-      speaker.passed(packet);
+      speaker.passed(packet, this.#nowMs);
       for (const listener of tick.forwarded.get(id) ?? NOBODY) {
         if (this.#hears(listener, tick)) listener.deliver(packet);
       }

@@ -6,10 +6,11 @@ import { carriesCopy, opusPacketSamples } from '../opus-packet.ts';
 import { Arrivals } from './arrivals.ts';
 import { forwardFrame } from './forward-frame.ts';
 import { maxAwaitedMs } from './late-beginning.ts';
+import { FrameSource, type ListenerLeads } from './listener-leads.ts';
 import type { HeardSpeaker, Listener } from './subscriptions.ts';
 import type { AddedSpeaker, SpeakerId } from './mix-plan.ts';
 import { PacketHistory } from './packet-history.ts';
-import { lostAfter, type PastPacket } from './past-packet.ts';
+import { isSpareInPause, lostAfter, type PastPacket } from './past-packet.ts';
 import { UnmutedBeginning } from './unmuted-beginning.ts';
 
 /** End of a pause that is mixed with the word after it: as much as a mix waits for anyway. */
@@ -32,6 +33,8 @@ export class RoomSpeaker implements HeardSpeaker {
   /** Joins successive streams of the speaker into one. */
   readonly splice = new Splice();
   readonly arrivals = new Arrivals();
+  readonly source = new FrameSource();
+  readonly #leads: ListenerLeads;
   readonly #stream = new Reorderer();
   /** Number of streams that have begun without an announcement. */
   #streams = 0;
@@ -62,10 +65,11 @@ export class RoomSpeaker implements HeardSpeaker {
   /** Time at which a copy last replaced a lost packet. */
   #copiedAtMs = -Infinity;
 
-  constructor(id: SpeakerId, peer: string, number: number) {
+  constructor(id: SpeakerId, peer: string, number: number, leads: ListenerLeads) {
     this.id = id;
     this.peer = peer;
     this.number = number;
+    this.#leads = leads;
   }
 
   /** True before its first packet has been sent on: a decoder that has heard nothing yet can begin with it. */
@@ -116,10 +120,18 @@ export class RoomSpeaker implements HeardSpeaker {
       if (!this.isPlayed) {
         this.#passedCount = this.#count;
         this.#isHeard = this.followers.size > 0;
-        for (const listener of this.followers) listener.deliver(past.payload);
+        this.#send(past, nowMs);
         if (past.isLost) onLost(past.durationSamples);
       }
       this.#forwardApart(past.payload);
+    }
+  }
+
+  #send({ payload, durationSamples, isSpare }: PastPacket, nowMs: number): void {
+    this.#leads.sent(this.source, durationSamples, nowMs);
+    for (const listener of this.followers) {
+      const isLeftOut = isSpare && this.#leads.leavesOut(listener, durationSamples, nowMs);
+      if (!isLeftOut) listener.deliver(payload);
     }
   }
 
@@ -170,7 +182,8 @@ export class RoomSpeaker implements HeardSpeaker {
     // Before the first packet none can be missing.
     if (next === 'lost' && !before) return this.#takeNext(isPause, nowMs);
     const packet = next === 'lost' ? lostAfter(before!) : presentOf(next);
-    const past = { ...packet, atMs: nowMs, isPause, isWithheld: this.isWithheld };
+    const isSpare = isPause && next !== 'lost' && isSpareInPause(next);
+    const past = { ...packet, atMs: nowMs, isPause, isSpare, isWithheld: this.isWithheld };
     if (!past.isLost && before?.isLost && carriesCopy(past.payload)) this.#copiedAtMs = nowMs;
     this.#history.push(past);
     this.#count += 1;
@@ -219,7 +232,10 @@ export class RoomSpeaker implements HeardSpeaker {
   }
 
   /** Notes a packet that the mixes have reached. */
-  passed(payload: Buffer): void {
+  passed(payload: Buffer, nowMs: number): void {
+    if (this.followers.size > 0) {
+      this.#leads.sent(this.source, opusPacketSamples(payload) ?? 0, nowMs);
+    }
     const rest = this.#rest();
     // A mix in this thread plays the packet itself, another thread a copy.
     const index = rest.findIndex(
@@ -235,6 +251,7 @@ export class RoomSpeaker implements HeardSpeaker {
   repeatLast(before: ReadonlySet<Listener>, apartBefore: ReadonlySet<Listener>): void {
     const last = this.#history.packets[this.#history.packets.length - this.#rest().length - 1];
     if (!last || last.isWithheld) return;
+    this.#leads.sentBefore(this.source, last.durationSamples);
     for (const listener of this.followers)
       if (!before.has(listener)) listener.deliver(last.payload);
     const frame = forwardFrame(this.number, last.payload);
@@ -253,8 +270,9 @@ export class RoomSpeaker implements HeardSpeaker {
    * @param before listeners that hear this speaker separately, and so have received these packets already
    */
   endPlaying(before: ReadonlySet<Listener>): void {
-    for (const { payload, isWithheld } of this.#rest()) {
+    for (const { payload, durationSamples, isWithheld } of this.#rest()) {
       if (isWithheld) continue;
+      this.#leads.sentBefore(this.source, durationSamples);
       for (const listener of this.followers) listener.deliver(payload);
       const frame = forwardFrame(this.number, payload);
       for (const listener of this.apartFollowers)

@@ -7,9 +7,9 @@ const UNKNOWN_SAMPLES = 6 * FRAME_SAMPLES;
 
 /** Beginning of a stream after an unmute, of which decoders must be given some before it is heard. Pure. */
 export class UnmutedBeginning {
-  /** Time of the unmute; undefined once decoders have been given enough. */
+  /** Time of the unmute, ms; undefined once decoders have been given enough. */
   #unmutedAtMs: number | undefined;
-  /** Timestamp of the stream at that time; undefined until a packet has come. */
+  /** Timestamp of the stream at the unmute; undefined until a packet has arrived. */
   #unknownFrom: number | undefined;
 
   /** @param isNew true if the stream begins with the next packet */
