@@ -4,6 +4,8 @@ import { sequenceDelta, timestampDelta } from './sequence.ts';
 
 /** Time for which a missing packet is awaited after a later one has arrived. */
 const MAX_WAIT_MS = 40;
+/** Longest end of a gap that is concealed, samples: 80 ms. */
+const MAX_CONCEALED_SAMPLES = 80 * SAMPLES_PER_MS;
 /** Longest gap in a stream; a larger jump begins another stream. */
 const MAX_JUMP_MS = 500;
 /** Longest gap in the shortest packets, of 2.5 ms; a number further away is no gap, regardless of the timestamp. */
@@ -83,6 +85,18 @@ export class Reorderer {
     // Packets missing behind this gap have been missing for as long.
     if (packet && this.#held.size > 0 && !this.#held.has(this.#next)) this.#gapSinceMs = nowMs;
     return packet ?? 'lost';
+  }
+
+  /**
+   * True for a lost packet at the beginning of a long gap: its time has passed, and listeners have heard a gap in its place.
+   * @param durationSamples duration of each of them
+   */
+  isOver(durationSamples: number): boolean {
+    let missing = Infinity;
+    for (const sequenceNumber of this.#held.keys()) {
+      missing = Math.min(missing, sequenceDelta(this.#next!, sequenceNumber));
+    }
+    return missing > 0 && (missing + 1) * durationSamples > MAX_CONCEALED_SAMPLES;
   }
 
   /** Forgets the stream; the next packet begins a new one. */

@@ -112,18 +112,19 @@ export class RoomSpeaker implements HeardSpeaker {
 
   /**
    * Sends the packets that are next in order: to listeners with `delivery=forward`, and to those that hear this speaker as sent, unless
-   * they hear it at the pace of a mix.
+   * they hear it at the pace of a mix. Only the end of a long gap is concealed.
    * @param onLost called for each packet in place of which an empty one goes out
    */
   forward(isPause: boolean, nowMs: number, onLost: (samples: number) => void): void {
     for (let past = this.#takeNext(isPause, nowMs); past; past = this.#takeNext(isPause, nowMs)) {
+      const isOver = past.isLost && this.#stream.isOver(past.durationSamples);
       if (!this.isPlayed) {
         this.#passedCount = this.#count;
         this.#isHeard = this.followers.size > 0;
-        this.#send(past, nowMs);
-        if (past.isLost) onLost(past.durationSamples);
+        if (!isOver) this.#send(past, nowMs);
+        if (past.isLost && !isOver) onLost(past.durationSamples);
       }
-      this.#forwardApart(past.payload);
+      if (!isOver) this.#forwardApart(past.payload);
     }
   }
 

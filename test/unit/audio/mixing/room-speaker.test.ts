@@ -1,0 +1,83 @@
+import { expect, test } from 'vitest';
+import { ListenerLeads } from '../../../../src/audio/mixing/listener-leads.ts';
+import { RoomSpeaker } from '../../../../src/audio/mixing/room-speaker.ts';
+import type { Delivery } from '../../../../src/audio/format.ts';
+import type { Listener } from '../../../../src/audio/mixing/subscriptions.ts';
+
+const PACKET_MS = 20;
+const PACKET = Buffer.alloc(80, 0x55).fill(0xf8, 0, 1);
+/** Head of a frame that is forwarded apart. */
+const HEAD_BYTES = 4;
+
+/** A speaker and its listeners, of whom one hears all speakers apart. */
+function openSpeaker() {
+  const speaker = new RoomSpeaker(1, 'a', 1, new ListenerLeads());
+  const sent: { atMs: number; isEmpty: boolean }[] = [];
+  const apart: Buffer[] = [];
+  let [nowMs, lost] = [0, 0];
+  const listener = (delivery: Delivery, deliver: (frame: Buffer) => void): Listener => ({
+    peer: 'b',
+    format: { codec: 'opus' },
+    delivery,
+    volume: {},
+    deliver,
+    concealed: () => {},
+  });
+  speaker.followers = new Set([
+    listener('mix', ({ length }) => sent.push({ atMs: nowMs, isEmpty: length === 1 })),
+  ]);
+  speaker.apartFollowers = new Set([listener('forward', (frame) => apart.push(frame))]);
+  const forward = () => speaker.forward(false, nowMs, () => void (lost += 1));
+  /** Lets the packets come that are not missing, each at its time, and a tick 6 ms after each. */
+  const run = (packets: number, isMissing: (number: number) => boolean) => {
+    for (let number = 0; number < packets; number += 1) {
+      nowMs = number * PACKET_MS;
+      const packet = {
+        sequenceNumber: number,
+        timestamp: nowMs * 48,
+        marker: false,
+        audioLevel: 20,
+        payload: PACKET,
+      };
+      if (!isMissing(number)) speaker.insert(packet, nowMs);
+      forward();
+      nowMs += 6;
+      forward();
+    }
+    return lost;
+  };
+  return { speaker, sent, apart, run };
+}
+
+test.each([1, 2, 3, 4])('%i missing packets are all concealed', (missing) => {
+  const { sent, apart, run } = openSpeaker();
+  const lost = run(100, (number) => number >= 50 && number < 50 + missing);
+  expect(lost).toBe(missing);
+  expect(sent.filter(({ isEmpty }) => isEmpty)).toHaveLength(missing);
+  expect(sent).toHaveLength(100);
+  expect(apart).toHaveLength(100);
+});
+
+test('where every third packet is missing each of them is concealed', () => {
+  const { sent, run } = openSpeaker();
+  expect(run(100, (number) => number % 3 === 1 && number < 95)).toBe(32);
+  expect(sent).toHaveLength(100);
+});
+
+test.each([8, 20, 24])(
+  'a gap of %i packets that listeners have heard already is not heard again behind it',
+  (missing) => {
+    const { speaker, sent, apart, run } = openSpeaker();
+    const lost = run(100, (number) => number >= 50 && number < 50 + missing);
+    const backAtMs = (50 + missing) * PACKET_MS;
+    const behind = sent.filter(({ atMs }) => atMs >= backAtMs);
+    const passedMs = behind.at(-1)!.atMs - backAtMs;
+    expect(behind.length * PACKET_MS - passedMs).toBeLessThanOrEqual(120);
+    // The end of the gap is concealed, so that the word goes on softly.
+    expect(behind.findIndex(({ isEmpty }) => !isEmpty)).toBe(4);
+    expect(lost).toBe(4);
+    expect(apart.filter(({ length }) => length === HEAD_BYTES + 1)).toHaveLength(4);
+    // Decoders that begin later are given the whole gap.
+    expect(speaker.recent.length).toBeGreaterThanOrEqual(9);
+  },
+);
