@@ -33,13 +33,30 @@ export function pagesOf(packets: readonly Buffer[], serial = 1): Buffer[] {
       const table = segments.slice(from, from + FULL_SEGMENT_BYTES);
       const at = from * FULL_SEGMENT_BYTES;
       const bytes = table.reduce((sum, length) => sum + length, 0);
-      const head = Buffer.alloc(HEAD_BYTES);
-      head.write('OggS');
-      head[5] = (from > 0 ? 1 : 0) | (index === 0 ? 2 : 0);
-      head.writeUInt32LE(serial, 14);
-      head[HEAD_BYTES - 1] = table.length;
-      pages.push(Buffer.concat([head, Buffer.from(table), packet.subarray(at, at + bytes)]));
+      const flags = (from > 0 ? 1 : 0) | (index === 0 ? 2 : 0);
+      pages.push(pageOf(flags, serial, table, packet.subarray(at, at + bytes)));
     }
     return pages;
   });
+}
+
+/** Returns pages of a logical stream with a number of whole packets each, 255 segments at most. */
+export function longPagesOf(packets: readonly Buffer[], packetsPerPage: number, serial = 1) {
+  return Array.from({ length: Math.ceil(packets.length / packetsPerPage) }, (_, i) => {
+    const inPage = packets.slice(i * packetsPerPage, (i + 1) * packetsPerPage);
+    const table = inPage.flatMap(({ length }) => [
+      ...Array<number>(Math.floor(length / FULL_SEGMENT_BYTES)).fill(FULL_SEGMENT_BYTES),
+      length % FULL_SEGMENT_BYTES,
+    ]);
+    return pageOf(0, serial, table, Buffer.concat(inPage));
+  });
+}
+
+function pageOf(flags: number, serial: number, table: readonly number[], body: Buffer): Buffer {
+  const head = Buffer.alloc(HEAD_BYTES);
+  head.write('OggS');
+  head[5] = flags;
+  head.writeUInt32LE(serial, 14);
+  head[HEAD_BYTES - 1] = table.length;
+  return Buffer.concat([head, Buffer.from(table), body]);
 }

@@ -66,6 +66,11 @@ export class FileCheck {
   #isOther({ format, confidence }: Detection): boolean {
     const { codec } = format;
     if (codec === 'opaque') return this.#soundlessBytes > MAX_SOUNDLESS_BYTES;
-    return confidence >= LEAST_CONFIDENCE && codec !== this.#codec;
+    return confidence >= LEAST_CONFIDENCE && codec !== this.#codec && !this.#isContained(codec);
+  }
+
+  /** True for bare FLAC in Ogg FLAC: the frames within a page, which is read when it is complete, look like it. */
+  #isContained(codec: InputFormat['codec']): boolean {
+    return this.#codec === 'ogg_flac' && codec === 'flac';
   }
 }

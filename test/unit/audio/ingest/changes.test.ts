@@ -2,52 +2,23 @@ import { beforeAll, describe, expect, test, vi } from 'vitest';
 import { type Codecs, loadCodecs } from '../../../../src/audio/codecs.ts';
 import {
   type DeclaredFormat,
-  formatAudioFormat,
   parseAudioFormat,
   parseDeclaredFormat,
 } from '../../../../src/audio/format.ts';
-import { AudioInput } from '../../../../src/audio/ingest/input.ts';
 import { oggOpus, opusHead, webmOpus } from '../../../support/containers.ts';
 import { arrivalsOf } from '../../../support/corpus.ts';
 import { cutInto, readFixture, WAV_HEAD_BYTES } from '../../../support/fixtures.ts';
 import { packetsOf, pagesOf } from '../../../support/ogg-pages.ts';
 import { seededRandom } from '../../../support/random.ts';
 import { decodeOpus, opusTone } from '../../../support/sound.ts';
+import { openTimedClient } from '../../../support/timed-client.ts';
 
 let codecs: Codecs;
 beforeAll(async () => {
   codecs = await loadCodecs({ bitrateBps: 48_000, complexity: 5 });
 });
 
-/** A client, undeclared unless it says otherwise, whose messages come at times of our own, ms; what is found out is noted with the time. */
-function openClient(declared: DeclaredFormat = 'auto') {
-  const packets: Buffer[] = [];
-  const detected: { format: string; atMs: number }[] = [];
-  const faults: unknown[] = [];
-  let nowMs = 0;
-  const input = new AudioInput(
-    declared,
-    codecs,
-    { sink: (packet) => packets.push(packet) },
-    {
-      onDetected: (format) => detected.push({ format: formatAudioFormat(format), atMs: nowMs }),
-      onOpaque: () => {},
-      onMismatch: (observed) => faults.push(observed),
-      onFault: (fault) => faults.push(fault),
-    },
-  );
-  const send = async (messages: readonly Buffer[], messageMs: number) => {
-    for (const message of messages) {
-      input.push(message, nowMs);
-      nowMs += messageMs;
-      await new Promise(setImmediate);
-    }
-  };
-  /** Frames are decoded in a thread, in a time of its own. */
-  const isHeard = (count: number) =>
-    vi.waitFor(() => expect(packets).toHaveLength(count), { timeout: 10_000, interval: 5 });
-  return { input, packets, detected, faults, send, isHeard, now: () => nowMs };
-}
+const openClient = (declared?: DeclaredFormat) => openTimedClient(codecs, declared);
 
 async function speechAs(name: string, messageMs: number, durationMs: number, seed = 1) {
   const sound = { content: 'speech', format: parseAudioFormat(name), messageMs, seed } as const;
