@@ -111,14 +111,19 @@ export const sniff = (codec: RecognisedCodec, bytes: Buffer): Sniff =>
 /** First block of metadata, STREAMINFO, of 34 bytes, which may be the last one (RFC 9639 §8.2). */
 const FLAC_HEADS = ['fLaC\0\0\0\x22', 'fLaC\x80\0\0\x22'];
 
+/** Document type in the EBML header of WebM or Matroska (RFC 9559 §4.1), which is shorter than 64 bytes. */
+const DOCUMENT_TYPE = /webm|matroska/;
+const EBML_HEADER_BYTES = 64;
+
 /**
  * Returns the codec of the WAVE, MP4, FLAC, WebM, AAC or MP3 file that bytes begin; undefined if they begin none. Bytes within another
- * file look like a beginning once in 2^32 messages at most.
+ * file, or encrypted ones, look like a beginning once in 2^48 messages at most.
  */
 export function codecOfBeginning(bytes: Buffer): RecognisedCodec | undefined {
   if (sniff('wav', bytes) === 'yes') return 'wav';
-  if (sniff('webm_opus', bytes) === 'yes') return 'webm_opus';
-  if (bytes.toString('latin1', 4, 8) === 'ftyp') return 'mp4_aac';
+  const isDocument = DOCUMENT_TYPE.test(bytes.toString('latin1', 0, EBML_HEADER_BYTES));
+  if (isDocument && sniff('webm_opus', bytes) === 'yes') return 'webm_opus';
+  if (bytes.toString('latin1', 4, 8) === 'ftyp' && bytes.readUInt16BE(0) === 0) return 'mp4_aac';
   if (FLAC_HEADS.includes(bytes.toString('latin1', 0, 8))) return 'flac';
   if (followChain(bytes, 0, ADTS_FRAMES) === 'yes') return 'aac_adts';
   return followChain(bytes, 0, MPEG_FRAMES) === 'yes' ? 'mp3' : undefined;

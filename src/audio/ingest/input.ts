@@ -1,5 +1,6 @@
 import type { Codecs } from '../codecs.ts';
 import { PartylineError } from '../../protocol/errors.ts';
+import { type Rate, TokenBucket } from '../../token-bucket.ts';
 import {
   type Detection,
   endsSlowSilence,
@@ -50,6 +51,12 @@ const MAX_DOUBT_MS = 2000;
  */
 const LEAST_PAUSE_MS = 2500;
 
+/**
+ * Maximum number of files per second, and at once, as which a stream of unknown format is read again: it may consist of files that cannot
+ * be decoded, and is relayed.
+ */
+const FILES_OF_UNKNOWN: Rate = { perSecond: 1 / 60, burst: 3 };
+
 /** Turns in which clients that connect at the same time are examined one after another. */
 const turns = new WeighingTurns();
 
@@ -85,6 +92,8 @@ export class AudioInput {
   readonly #paces = new PaceHistory();
   /** Budget of the changes from one undeclared file or stream to another, whether readable or not. */
   readonly #switchBudget = new StreamBudget(RECORDINGS, 'Recordings begin too often.');
+  /** Budget for files that begin in a stream of unknown format. */
+  readonly #filesOfUnknown = new TokenBucket(FILES_OF_UNKNOWN, 0);
 
   /**
    * @param declared format that the client declares
@@ -303,7 +312,7 @@ export class AudioInput {
 
   /** Checks a message of an open stream, and hands it on if it may be heard. */
   #look(open: OpenState, message: Buffer, atMs: number, startsAtBytes: number): void {
-    const otherFile = open.file && otherFileOf(message, open);
+    const otherFile = this.#otherFileOf(open, message);
     if (otherFile && this.#spendSwitch()) {
       this.#receivedBytes = message.length;
       this.#open(otherFile, [{ message, atMs }], 0);
@@ -338,13 +347,28 @@ export class AudioInput {
     const contradiction =
       found ?? (checked && this.#isBorneOut(checked, open) ? checked : undefined);
     if (contradiction && this.#isDeclared) this.#events.onMismatch(contradiction);
-    if (contradiction && !this.#isDeclared) {
+    if (contradiction && !this.#isDeclared && this.#mayRead(open, contradiction.format)) {
       if (contradiction.format.codec === open.format.codec) this.#paces.addChange(atMs);
       this.#open(contradiction.format, [{ message, atMs }], beforeBytes);
       this.#events.onDetected(contradiction.format);
       return;
     }
     this.#ingest(open, message, atMs);
+  }
+
+  /** Returns the format of the file that a message begins, behind another undeclared file or an undeclared stream of unknown format. */
+  #otherFileOf(open: OpenState, message: Buffer): InputFormat | undefined {
+    if (!open.file && (this.#isDeclared || open.format.codec !== 'opaque')) return undefined;
+    const file = otherFileOf(message, open);
+    return file && this.#mayRead(open, file) ? file : undefined;
+  }
+
+  /** Returns false for a file in a stream of unknown format that has been read as files too often. */
+  #mayRead({ format: before }: OpenState, format: InputFormat): boolean {
+    if (before.codec !== 'opaque' || !isInputOnly(format.codec)) return true;
+    if (this.#filesOfUnknown.balance(this.#atMs) < 1) return false;
+    this.#filesOfUnknown.spend(1, this.#atMs);
+    return true;
   }
 
   /**

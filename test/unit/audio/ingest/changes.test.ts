@@ -122,6 +122,59 @@ describe('audio that follows a file on the same connection', () => {
   );
 });
 
+describe('a recording that begins behind bytes of an unknown format on the same connection', () => {
+  const RECORDINGS: [string, number, () => Buffer[] | Promise<Buffer[]>][] = [
+    ['mp4_aac', 131, () => recording('speech.mp4')],
+    ['flac', 128, () => recording('speech.flac')],
+    ['ogg_flac', 130, () => recording('speech.oga')],
+    ['ogg_vorbis', 130, () => recording('speech.ogg')],
+    ['ogg_opus', 50, async () => oggOpus(await opusTone(500, 0.5, 1000), 20)],
+    ['webm_opus', 50, async () => webmOpus(await opusTone(500, 0.5, 1000), 20)],
+  ];
+
+  test.each(RECORDINGS)(
+    '%s (%i packets): detected at once, and heard',
+    async (codec, count, make) => {
+      const { input, relayed, detected, faults, send, isHeard } = openClient();
+      const before = randomMessages(640, 30);
+      await send(before, CUT_MS);
+      await vi.waitFor(() => expect(relayed).toEqual(before));
+      await send(await make(), CUT_MS);
+      await isHeard(count);
+      expect(detected.map(({ format }) => format)).toEqual(['opaque', codec]);
+      expect(detected[1]!.atMs).toBe(30 * CUT_MS);
+      expect(relayed).toEqual(before);
+      expect(faults).toEqual([]);
+      input.close();
+    },
+  );
+
+  test('each message a file without decodable sound: all are relayed, and read as files three times at first', async () => {
+    const { input, packets, relayed, detected, faults, send } = openClient();
+    const video = webmOpus([], 20, { codec: 'V_VP8' }).concat(randomMessages(600, 1));
+    const messages = Array<Buffer>(200).fill(Buffer.concat(video));
+    await send(messages, 20);
+    await vi.waitFor(() => expect(relayed).toEqual(messages));
+    expect(detected.filter(({ format }) => format !== 'opaque')).toHaveLength(1 + 3);
+    expect(packets).toEqual([]);
+    expect(faults).toEqual([]);
+    input.close();
+  });
+
+  test.each([
+    ['a1b2c3d466747970', 'ftyp behind a size of gigabytes'],
+    ['1a45dfa3c0ffee42', 'an ID of EBML that no document type follows'],
+  ])('%s (%s): a message of random bytes that begins so is relayed', async (head) => {
+    const { input, relayed, detected, send } = openClient();
+    const messages = randomMessages(640, 60);
+    messages[40] = Buffer.concat([Buffer.from(head, 'hex'), messages[40]!]);
+    await send(messages, CUT_MS);
+    await vi.waitFor(() => expect(relayed).toEqual(messages));
+    expect(detected.map(({ format }) => format)).toEqual(['opaque']);
+    input.close();
+  });
+});
+
 test('files of different formats, each in one message: all of them are heard', async () => {
   const { input, packets, detected, faults, send } = openClient();
   const names = ['mp3', 'wav', 'mp3', 'flac', 'mp3', 'mp4', 'aac', 'mp3'];
