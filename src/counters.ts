@@ -15,7 +15,7 @@ export const counters = {
     not_in_room: 0,
     /** Came faster than real time, or beyond the budget of their format. */
     too_fast: 0,
-    /** Came after their turn, twice, or too many at once. */
+    /** Came after their turn, twice, or too many at once, or waited for a decoder for too long. */
     late: 0,
     /** Malformed audio. */
     undecodable: 0,

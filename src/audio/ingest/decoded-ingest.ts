@@ -28,6 +28,11 @@ const MIN_FRAME_MS = 2;
  * frames that did not arrive.
  */
 const MAX_SILENT_JOBS = 25;
+/**
+ * Maximum age of a frame that is decoded, ms: a decoder thread with too much to do would else be later with each second. Messages of 2 s
+ * are no sign of that.
+ */
+const MAX_LATE_MS = 3000;
 
 type Frame = { bytes: Buffer; durationMs: number; atMs: number };
 
@@ -150,7 +155,7 @@ export class DecodedIngest implements Ingest {
 
   async #decodeAll(): Promise<void> {
     this.#isBusy = true;
-    while (this.#frames.length > 0) {
+    for (this.#dropLate(); this.#frames.length > 0; this.#dropLate()) {
       if (this.#frames[0]!.durationMs === 0) {
         this.#decoder.begin(this.#frames.shift()!.bytes);
         continue;
@@ -167,6 +172,18 @@ export class DecodedIngest implements Ingest {
       encoder?.push(sound.samples, job.at(-1)!.atMs);
     }
     this.#isBusy = false;
+  }
+
+  /** Drops sound that the decoder thread was too late for; heads are still used. */
+  #dropLate(): void {
+    const isLate = ({ durationMs, atMs }: Frame) =>
+      durationMs > 0 && this.#atMs - atMs > MAX_LATE_MS;
+    const [first] = this.#frames;
+    if (!first || !isLate(first)) return;
+    const inTime = this.#frames.filter((frame) => !isLate(frame));
+    counters.dropped.late += this.#frames.length - inTime.length;
+    this.#frames = inTime;
+    this.#encoder?.encoder.skip();
   }
 
   #nextJob(): Frame[] {
