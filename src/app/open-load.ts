@@ -19,11 +19,14 @@ export type Load = { monitor: LoadMonitor; encoderSteps: EncoderSteps };
 export function openLoad(
   { settings, timings, log, opened }: Opening,
   { pool }: Media,
-  { mixEngines }: Audio,
+  { codecs, mixEngines }: Audio,
 ): Load {
   const encoderSteps = new EncoderSteps(settings.OPUS_COMPLEXITY);
   const sampler = opened.adopt(
-    new LoadSampler(() => pool.describe().map(({ cpuShare }) => cpuShare)),
+    new LoadSampler(
+      () => pool.describe().map(({ cpuShare }) => cpuShare),
+      () => codecs.frames.sampleBusyShare(),
+    ),
     (part) => part.close(),
   );
   const marks = {

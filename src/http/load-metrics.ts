@@ -17,8 +17,12 @@ export const LOAD_METRICS: Definition[] = [
   ),
   gauge(
     'cpu_ratio',
-    'CPU in the last second: of this process, of all cores; of the event loop, of one',
-    ({ load: { cpu } }) => ({ process: cpu.process, event_loop: cpu.eventLoop }),
+    'CPU in the last second: of this process, of all cores; of the event loop and of the decoder thread, of one',
+    ({ load: { cpu } }) => ({
+      process: cpu.process,
+      event_loop: cpu.eventLoop,
+      decoder: cpu.decoder,
+    }),
     'of',
   ),
   gauge(

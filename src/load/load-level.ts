@@ -7,6 +7,8 @@ export type LoadSample = {
     process: number;
     /** CPU of the event loop's thread, as a share of one core. */
     eventLoop: number;
+    /** Time in which the decoder thread was busy, as a share of the time. */
+    decoder: number;
     /** CPU of each media worker, as a share of one core. */
     mediaWorkers: number[];
   };
@@ -52,7 +54,7 @@ function pressureOf({ loopDelayMs, cpu, memoryBytes }: LoadSample, marks: LoadMa
   return Math.max(
     // The median: a single stall per second is audible, but not caused by too many clients.
     shareOf(loopDelayMs.p50, marks.loopDelayMs),
-    shareOf(Math.max(cpu.process, cpu.eventLoop, ...cpu.mediaWorkers), marks.cpuShare),
+    shareOf(Math.max(cpu.process, cpu.eventLoop, cpu.decoder, ...cpu.mediaWorkers), marks.cpuShare),
     shareOf(memoryBytes, marks.memoryBytes),
   );
 }

@@ -11,11 +11,12 @@ const RESOLUTION_MS = 20;
 const IDLE_SHARE = 0.05;
 
 /**
- * Measures the load of this process and its media workers. Sampling is cheap, and cheaper while the event
+ * Measures the load of this process, its decoder thread and its media workers. Sampling is cheap, and cheaper while the event
  * loop is idle.
  */
 export class LoadSampler {
   readonly #mediaWorkerShares: () => number[];
+  readonly #decoderShare: () => number;
   readonly #delay: ELDHistogram = monitorEventLoopDelay({ resolution: RESOLUTION_MS });
   #isWatchingDelay = false;
   #atMs = performance.now();
@@ -24,9 +25,13 @@ export class LoadSampler {
   #threadCpu = process.threadCpuUsage();
   #memoryBytes = 0;
 
-  /** @param mediaWorkerShares returns the share of one core that each media worker used since the last call */
-  constructor(mediaWorkerShares: () => number[]) {
+  /**
+   * @param mediaWorkerShares returns the share of one core that each media worker used since the last call
+   * @param decoderShare returns the share of the time since the last call in which the decoder thread was busy
+   */
+  constructor(mediaWorkerShares: () => number[], decoderShare: () => number) {
     this.#mediaWorkerShares = mediaWorkerShares;
+    this.#decoderShare = decoderShare;
   }
 
   /** Measures the load since the last call. */
@@ -39,6 +44,7 @@ export class LoadSampler {
     const cpu = {
       process: cpuMsBetween(this.#processCpu, processCpu) / elapsedMs / availableParallelism(),
       eventLoop: cpuMsBetween(this.#threadCpu, threadCpu) / elapsedMs,
+      decoder: this.#decoderShare(),
       mediaWorkers: this.#mediaWorkerShares(),
     };
     this.#processCpu = processCpu;

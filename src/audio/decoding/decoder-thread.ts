@@ -1,3 +1,4 @@
+import type { EventLoopUtilization } from 'node:perf_hooks';
 import { Worker } from 'node:worker_threads';
 import { noteShortage } from '../../resources.ts';
 import type { DecodedSound, FrameCodec } from './frame-codecs.ts';
@@ -67,6 +68,8 @@ export class DecoderThread {
   #silentChecks = 0;
   /** True once the thread has loaded its program, which takes a while on a busy machine. */
   #isReady = false;
+  /** Utilization of the thread at the last sample. */
+  #utilization: EventLoopUtilization | undefined;
 
   constructor(program = PROGRAM, checkMs = CHECK_MS) {
     this.#program = program;
@@ -76,6 +79,16 @@ export class DecoderThread {
   /** Number of streams that are open. */
   get size(): number {
     return this.#streams.size;
+  }
+
+  /** Returns the share of the time since the last call, or since the start of the thread, in which the thread was busy. */
+  sampleBusyShare(): number {
+    const performance = this.#worker?.performance;
+    if (!performance) return 0;
+    const before = this.#utilization;
+    this.#utilization = performance.eventLoopUtilization();
+    if (!before) return this.#utilization.utilization;
+    return performance.eventLoopUtilization(this.#utilization, before).utilization;
   }
 
   open(codec: FrameCodec): FrameDecoder {
@@ -125,6 +138,7 @@ export class DecoderThread {
     worker.unref();
     let reason = 'it ended';
     this.#isReady = false;
+    this.#utilization = undefined;
     worker.on('message', (message: 'ready' | DecoderAnswer) => {
       if (this.#worker !== worker) return;
       if (message === 'ready') this.#isReady = true;

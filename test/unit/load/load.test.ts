@@ -11,14 +11,22 @@ type Load = {
   delayMs?: number;
   process?: number;
   eventLoop?: number;
+  decoder?: number;
   worker?: number;
   bytes?: number;
 };
 
-const sampleOf = ({ delayMs = 1, process = 0, eventLoop = 0, worker = 0, bytes = 1e8 }: Load) =>
+const sampleOf = ({
+  delayMs = 1,
+  process = 0,
+  eventLoop = 0,
+  decoder = 0,
+  worker = 0,
+  bytes = 1e8,
+}: Load) =>
   ({
     loopDelayMs: { p50: delayMs, p99: 2000 },
-    cpu: { process, eventLoop, mediaWorkers: [0, worker] },
+    cpu: { process, eventLoop, decoder, mediaWorkers: [0, worker] },
     memoryBytes: bytes,
   }) satisfies LoadSample;
 
@@ -51,6 +59,7 @@ describe('the level of the load', () => {
     ['the event loop is late', { delayMs: 100 }, { delayMs: 80 }],
     ['all cores are busy with this process', { process: 0.9 }, { process: 0.73 }],
     ["the event loop's core is busy", { eventLoop: 0.9 }, { eventLoop: 0.73 }],
+    ['the decoder thread is busy', { decoder: 0.9 }, { decoder: 0.73 }],
     ['a media worker is busy', { worker: 0.9 }, { worker: 0.73 }],
     ['memory is used up', { bytes: 1e9 }, { bytes: 8e8 }],
   ])('%s: overloaded at the mark, strained at 80 %% of it', (_what, over, near) => {

@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { DecoderThread } from '../../../../src/audio/decoding/decoder-thread.ts';
 
 const HANGING = new URL('../../../support/hanging-decoder.ts', import.meta.url);
@@ -39,6 +39,19 @@ test('the head of a stream is given once to each thread that decodes it', async 
   vorbis.begin(new Uint8Array(30));
   expect(await vorbis.decode(FRAMES)).toMatchObject({ rateHz: 8002 });
   vorbis.close();
+});
+
+test('the share of time in which the thread is busy is 1 while it decodes, and 0 without a thread', async () => {
+  const thread = new DecoderThread(HANGING);
+  expect(thread.sampleBusyShare()).toBe(0);
+  const decoder = thread.open('flac');
+  await decoder.decode(FRAMES);
+  thread.sampleBusyShare();
+  const hostile = thread.open('mp3');
+  void hostile.decode(FRAMES);
+  await vi.waitFor(() => expect(thread.sampleBusyShare()).toBeGreaterThan(0.99), 5000);
+  for (const each of [hostile, decoder]) each.close();
+  expect(thread.sampleBusyShare()).toBe(0);
 });
 
 test('a thread begins again after its last stream has closed', async () => {
