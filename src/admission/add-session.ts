@@ -1,4 +1,5 @@
 import type { FastifyBaseLogger } from 'fastify';
+import { codecsOfAccount } from '../audio/codecs.ts';
 import { type AudioSettings, serializeSettings } from '../session/audio-settings.ts';
 import { Session } from '../session/session.ts';
 import type { SessionParts } from '../session/session-parts.ts';
@@ -94,7 +95,7 @@ function partsOf(
     requestLimits: parts.requestLimits,
     rooms: parts.rooms,
     places: parts.places,
-    codecs: parts.codecs,
+    codecs: codecsOfAccount(parts.codecs, account.id),
     timings: parts.timings,
   } satisfies Partial<SessionParts>;
 }

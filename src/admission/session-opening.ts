@@ -4,7 +4,7 @@ import type { WebSocket } from 'ws';
 import type { Timings } from '../../config/timings.ts';
 import type { Credentials } from '../accounts/authenticator.ts';
 import type { ConnectionBudget } from '../accounts/connection-budget.ts';
-import type { Codecs } from '../audio/codecs.ts';
+import type { LoadedCodecs } from '../audio/codecs.ts';
 import type { Sealer } from '../cluster/sealer.ts';
 import type { RoomRegistry } from '../rooms/registry.ts';
 import type { RequestLimits } from '../session/request-limits.ts';
@@ -45,7 +45,7 @@ export type SessionOpeningParts = {
   requestLimits: RequestLimits;
   /** Limit of the connections that each account opens. */
   connections: ConnectionBudget;
-  codecs: Codecs;
+  codecs: LoadedCodecs;
   timings: Timings['sessions'];
   /** Other gateway processes of this node; undefined if there are none. */
   homes: HandoverTargets | undefined;

@@ -1,10 +1,10 @@
-import { type Codecs, loadCodecs } from '../audio/codecs.ts';
+import { type LoadedCodecs, loadCodecs } from '../audio/codecs.ts';
 import { warmUpDetection } from '../audio/ingest/detection/detector.ts';
 import { MixEnginePool } from '../audio/mixing/mix-engine-pool.ts';
 import { logOnceASecond } from '../log-once-a-second.ts';
 import type { Opening } from './opening.ts';
 
-export type Audio = { codecs: Codecs; mixEngines: MixEnginePool };
+export type Audio = { codecs: LoadedCodecs; mixEngines: MixEnginePool };
 
 /** Loads the codecs, warms up the detection, and opens the pool of mix engines. */
 export async function openAudio({ settings, log, opened }: Opening): Promise<Audio> {

@@ -1,5 +1,5 @@
 import type { Codecs } from '../../src/audio/codecs.ts';
-import type { DecoderThread, FrameDecoder } from '../../src/audio/decoding/decoder-thread.ts';
+import type { FrameDecoder } from '../../src/audio/decoding/decoder-thread.ts';
 import type { DecodedSound } from '../../src/audio/decoding/frame-codecs.ts';
 
 type Sound = { samplesPerFrame: number; rateHz: number };
@@ -16,8 +16,7 @@ export class StallingDecoder {
 
   /** Returns codecs that decode frames here. */
   in(codecs: Codecs): Codecs {
-    const frames = { open: () => this.#open() } as unknown as DecoderThread;
-    return { ...codecs, frames };
+    return { ...codecs, frames: { open: () => this.#open() } };
   }
 
   /** Answers all jobs that wait. */

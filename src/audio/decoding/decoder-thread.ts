@@ -15,6 +15,9 @@ export type DecoderOrder =
   | { order: 'close'; id: number };
 export type DecoderAnswer = DecodedSound & { id: number };
 
+/** Opens decoders. */
+export type FrameDecoders = { open(codec: FrameCodec): FrameDecoder };
+
 /** Decoder of one stream. */
 export type FrameDecoder = {
   /** Begins the stream again, with the head that its codec needs before frames; the caller must await the previous result first. */
@@ -50,18 +53,22 @@ const CHECK_MS = 500;
 const MAX_SILENT_CHECKS = 20;
 /** Maximum heap of the thread, MB, without the memory of WebAssembly. */
 const MAX_HEAP_MB = 128;
+/** Maximum number of jobs in the thread, so that it seldom waits for the event loop; the others wait for their account's turn. */
+const MAX_POSTED_JOBS = 4;
 
 /**
  * A worker thread in which compressed audio is decoded, so that a slow file or a crashing decoder delays only
- * the streams that are decoded there. Each stream has at most one job in the thread, so streams take turns.
+ * the streams that are decoded there. Each stream has at most one job, and accounts with jobs take turns.
  * The thread starts with the first job and ends with the last stream.
  */
 export class DecoderThread {
   readonly #program: URL;
   readonly #checkMs: number;
   readonly #streams = new Map<number, Stream>();
-  /** Streams with a job, in the order in which the thread executes them. */
+  /** Streams whose job is in the thread, in the order in which it executes them. */
   #busy: number[] = [];
+  /** Streams of each account whose job waits for its turn, in the order of the accounts' turns. */
+  readonly #waiting = new Map<number | undefined, number[]>();
   #nextId = 1;
   #worker: Worker | undefined;
   #checks: NodeJS.Timeout | undefined;
@@ -91,7 +98,12 @@ export class DecoderThread {
     return performance.eventLoopUtilization(this.#utilization, before).utilization;
   }
 
-  open(codec: FrameCodec): FrameDecoder {
+  /** Returns decoders that take their turns as those of one account. */
+  ofAccount(account: number): FrameDecoders {
+    return { open: (codec) => this.open(codec, account) };
+  }
+
+  open(codec: FrameCodec, account?: number): FrameDecoder {
     const id = this.#nextId;
     this.#nextId += 1;
     const stream: Stream = { codec, job: undefined, head: undefined, headedIn: undefined };
@@ -107,8 +119,8 @@ export class DecoderThread {
           // Throws if the system has no thread left.
           this.#worker ??= this.#start();
           stream.job = { frames, resolve, reject };
-          this.#busy.push(id);
-          this.#post(id, stream);
+          this.#wait(id, account);
+          this.#postNext();
         }),
       close: () => this.#close(id),
     };
@@ -121,6 +133,7 @@ export class DecoderThread {
     const worker = this.#worker;
     this.#worker = undefined;
     this.#busy = [];
+    this.#waiting.clear();
     this.#watch();
     void worker?.terminate();
   }
@@ -153,6 +166,26 @@ export class DecoderThread {
     return worker;
   }
 
+  #wait(id: number, account: number | undefined): void {
+    const others = this.#waiting.get(account);
+    if (others) others.push(id);
+    else this.#waiting.set(account, [id]);
+  }
+
+  /** Posts jobs while the thread has few; the account of each is the last to have a turn again. */
+  #postNext(): void {
+    for (const [account, ids] of this.#waiting) {
+      if (this.#busy.length >= MAX_POSTED_JOBS) return;
+      const id = ids.shift()!;
+      this.#waiting.delete(account);
+      if (ids.length > 0) this.#waiting.set(account, ids);
+      const stream = this.#streams.get(id);
+      if (!stream) continue;
+      this.#busy.push(id);
+      this.#post(id, stream);
+    }
+  }
+
   #post(id: number, stream: Stream): void {
     const { codec, job } = stream;
     if (!job) return;
@@ -167,6 +200,7 @@ export class DecoderThread {
   #receive({ id, samples, rateHz, faults }: DecoderAnswer): void {
     this.#silentChecks = 0;
     this.#busy = this.#busy.filter((busy) => busy !== id);
+    this.#postNext();
     this.#watch();
     const stream = this.#streams.get(id);
     const job = stream?.job;
@@ -185,23 +219,25 @@ export class DecoderThread {
     this.#busy = others.filter((id) => this.#streams.has(id));
     culprit?.job?.reject(new Error(`the decoder thread: ${reason}`));
     try {
-      if (this.#busy.length > 0) this.#worker = this.#start();
+      if (this.#busy.length > 0 || this.#waiting.size > 0) this.#worker = this.#start();
     } catch (fault) {
       this.#giveUp(fault);
     }
     for (const id of this.#busy) this.#post(id, this.#streams.get(id)!);
+    this.#postNext();
     this.#watch();
   }
 
   /** Ends every stream with a job, because no thread can be started. */
   #giveUp(fault: unknown): void {
     noteShortage(fault);
-    for (const id of this.#busy) {
-      const job = this.#streams.get(id)?.job;
+    for (const [id, { job }] of this.#streams) {
+      if (!job) continue;
       this.#streams.delete(id);
-      job?.reject(new Error('the decoder thread cannot be started', { cause: fault }));
+      job.reject(new Error('the decoder thread cannot be started', { cause: fault }));
     }
     this.#busy = [];
+    this.#waiting.clear();
   }
 
   /** Checks the thread at intervals while it has a job. */

@@ -41,6 +41,36 @@ test('the head of a stream is given once to each thread that decodes it', async 
   vorbis.close();
 });
 
+test('accounts take turns: one with a single stream does not wait for all of another', async () => {
+  const thread = new DecoderThread(HANGING);
+  const many = thread.ofAccount(1);
+  const streams = Array.from({ length: 20 }, () => many.open('flac'));
+  const single = thread.ofAccount(2).open('flac');
+  const order: string[] = [];
+  await Promise.all([
+    ...streams.map((stream) => stream.decode(FRAMES).then(() => order.push('many'))),
+    single.decode(FRAMES).then(() => order.push('single')),
+  ]);
+  expect(order).toHaveLength(21);
+  expect(order.indexOf('single')).toBeLessThan(6);
+  for (const stream of [...streams, single]) stream.close();
+  expect(thread.size).toBe(0);
+});
+
+test('a job that waits for its turn while the thread crashes is done by the next thread', async () => {
+  const thread = new DecoderThread(HANGING);
+  const [crashing, ...others] = Array.from({ length: 10 }, () => thread.open('flac'));
+  const answers = await Promise.allSettled([
+    crashing!.decode([]),
+    ...others.map((stream) => stream.decode(FRAMES)),
+  ]);
+  expect(answers.map(({ status }) => status)).toEqual([
+    'rejected',
+    ...others.map(() => 'fulfilled'),
+  ]);
+  for (const stream of others) stream.close();
+});
+
 test('the share of time in which the thread is busy is 1 while it decodes, and 0 without a thread', async () => {
   const thread = new DecoderThread(HANGING);
   expect(thread.sampleBusyShare()).toBe(0);
