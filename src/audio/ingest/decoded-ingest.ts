@@ -127,6 +127,7 @@ export class DecodedIngest implements Ingest {
       this.#heads.spend(this.#atMs);
     } else {
       this.#unreadBytes = 0;
+      this.#events.onFrame?.();
       if (this.#isSkipped) return;
       if (!this.#admitSound(durationMs)) {
         counters.dropped.too_fast += 1;

@@ -42,4 +42,6 @@ export type IngestEvents = {
   onFault: (fault: unknown) => void;
   /** Called with the format of the samples in a file. */
   onInside: (format: SampleFormat) => void;
+  /** Called when a frame of compressed audio has been read, which is decoded later. */
+  onFrame?: () => void;
 };

@@ -261,6 +261,7 @@ export class AudioInput {
             {
               onFault: (fault) => this.#fail(ingest, fault),
               onInside: (inside) => this.#foundInside(ingest, inside),
+              onFrame: () => this.#foundFrame(ingest),
             },
             before,
           );
@@ -301,6 +302,11 @@ export class AudioInput {
       else if (state.name === 'opening') state.held.push({ message, atMs });
       else if (state.name === 'detecting') this.#detect(state.detector, message, atMs);
     }
+  }
+
+  /** Handles a frame of a file: it may be decoded much later. */
+  #foundFrame(ingest: Ingest): void {
+    if (this.#state.name === 'open' && this.#state.ingest === ingest) this.#state.file?.reset();
   }
 
   #foundInside(ingest: Ingest, inside: SampleFormat): void {

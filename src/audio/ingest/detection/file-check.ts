@@ -19,7 +19,7 @@ type Following = { format: InputFormat; arrivals: TimedMessage[] };
 export class FileCheck {
   readonly #codec: string;
   readonly #turns: WeighingTurns;
-  /** Messages since the last sound. */
+  /** Messages since the last frame or sound. */
   #kept: TimedMessage[] = [];
   #soundlessBytes = 0;
   #detector: FormatDetector | undefined;
@@ -29,7 +29,7 @@ export class FileCheck {
     this.#turns = turns;
   }
 
-  /** Starts the check again, after sound of the file, or before a tag. */
+  /** Starts the check again, after a frame or sound of the file, or before a tag. */
   reset(): void {
     if (this.#soundlessBytes === 0) return;
     this.#soundlessBytes = 0;

@@ -4,6 +4,7 @@ import { createIngest } from '../../../../src/audio/ingest/create-ingest.ts';
 import { counters } from '../../../../src/counters.ts';
 import { cutInto, readFixture } from '../../../support/fixtures.ts';
 import { StallingDecoder } from '../../../support/stalling-decoder.ts';
+import { openTimedClient } from '../../../support/timed-client.ts';
 
 let codecs: Codecs;
 beforeAll(async () => {
@@ -46,3 +47,28 @@ test('frames for which the decoder has half of the time that it needs: a part is
   expect(dropped).toBeGreaterThan(1000);
   expect(delaysMs.length).toBeGreaterThan(1000);
 });
+
+test.each([
+  ['mp4_aac', 'speech.mp4'],
+  ['flac', 'speech.flac'],
+])(
+  'undeclared %s while the decoder hangs over another stream for 20 s: is not taken for unknown, and is heard after it',
+  async (codec, name) => {
+    const decoder = new StallingDecoder({ samplesPerFrame: 1024, rateHz: 48_000 });
+    const { input, packets, detected, relayed, faults, send } = openTimedClient(decoder.in(codecs));
+    const file = readFixture(name);
+    const messages = cutInto(file, [Math.ceil((file.length * MESSAGE_MS) / 2600)]);
+    await send(messages, MESSAGE_MS);
+    decoder.isStalled = true;
+    for (let i = 0; i < 8; i += 1) await send(messages, MESSAGE_MS);
+    const before = packets.length;
+    decoder.isStalled = false;
+    decoder.release();
+    await send(messages, MESSAGE_MS);
+    expect(packets.length).toBeGreaterThan(before);
+    expect(detected.map(({ format }) => format)).toEqual([codec]);
+    expect(relayed).toEqual([]);
+    expect(faults).toEqual([]);
+    input.close();
+  },
+);
