@@ -121,6 +121,13 @@ export class Mp4Reader implements FrameReader {
 
   #enter(type: string, startsAt: number, endsAt: number): void {
     this.#next();
+    if (type === 'ftyp') {
+      // Another file: positions count from its beginning, and samples of the previous one are over.
+      this.#at -= startsAt;
+      endsAt -= startsAt;
+      this.#samples = samplesOf([]);
+      this.#sample = undefined;
+    }
     if (endsAt === this.#at) return;
     const bytes = endsAt - this.#at;
     if (type === 'moov' || type === 'moof') {

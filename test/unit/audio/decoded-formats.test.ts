@@ -6,7 +6,7 @@ import type { CompressedFormat } from '../../../src/audio/format.ts';
 import { DECODED_FORMATS } from '../../../src/audio/ingest/decoded-formats.ts';
 import { FlacReader } from '../../../src/audio/ingest/flac-reader.ts';
 import { compareWithSpeech, cutInto, readFixture } from '../../support/fixtures.ts';
-import { mp4Of, type SampleRun } from '../../support/mp4.ts';
+import { mp4Of, mp4WithPositions, type SampleRun } from '../../support/mp4.ts';
 import { hearStream, UNTIL_REFUSED } from '../../support/hear-stream.ts';
 import { seededRandom } from '../../support/random.ts';
 import { decodeOpus } from '../../support/sound.ts';
@@ -72,6 +72,14 @@ describe.each(STREAMS)('%s as %s', (name, codec) => {
     expect(faults).toEqual([]);
     expect(packets.length).toBeGreaterThanOrEqual(2 * MOST_OF_IT);
   });
+});
+
+test('MP4 with the positions of its fragments in the file, twice, one behind the other, is heard twice', async () => {
+  const file = mp4WithPositions();
+  const messages = cutInto(Buffer.concat([file, file]), [1000]);
+  const { packets, faults } = await hearStream(codecs, 'mp4_aac', messages, 2 * MOST_OF_IT);
+  expect(faults).toEqual([]);
+  expect(packets.length).toBeGreaterThanOrEqual(2 * MOST_OF_IT);
 });
 
 describe.each(JOINABLE)('%s', (name, codec) => {
