@@ -58,7 +58,7 @@ export class ChainedFrames implements FrameReader {
     this.#units += 1;
     const leftBytes = bytes.length - at;
     if (leftBytes < TAG_HEAD_BYTES) return undefined;
-    if (bytes.subarray(at, at + TAG_MAGIC.length).equals(TAG_MAGIC)) {
+    if (beginsTag(bytes, at)) {
       this.#kind = undefined;
       this.#skippedBytes = tagBytes(bytes, at);
       return TAG_HEAD_BYTES;
@@ -80,10 +80,13 @@ export class ChainedFrames implements FrameReader {
     return header.bytes;
   }
 
+  /** Returns the number of bytes before the next possible frame or tag: a tag at the end of a file (ID3v1) may precede that of the next. */
   #toNextSync(bytes: Buffer, from: number): number {
-    const next = bytes.indexOf(0xff, from);
+    const sync = bytes.indexOf(0xff, from);
+    const tag = bytes.subarray(from, sync === -1 ? undefined : sync).indexOf(TAG_MAGIC);
     // The beginning of a tag may be incomplete.
-    const passed = Math.max(0, (next === -1 ? bytes.length - TAG_HEAD_BYTES : next) - from);
+    const next = sync === -1 ? bytes.length - TAG_HEAD_BYTES : sync;
+    const passed = tag === -1 ? Math.max(0, next - from) : tag;
     this.#units += passed;
     return passed;
   }
@@ -98,6 +101,11 @@ export class ChainedFrames implements FrameReader {
     return this.#format.parse(bytes, at + length)?.kind === kind;
   }
 }
+
+/** True for the head of a tag, whose length has 7 bits in each byte: the bytes of a frame that is passed over may contain `ID3`. */
+const beginsTag = (bytes: Buffer, at: number): boolean =>
+  bytes.subarray(at, at + TAG_MAGIC.length).equals(TAG_MAGIC) &&
+  bytes.subarray(at + 6, at + TAG_HEAD_BYTES).every((byte) => byte < 0x80);
 
 /** Returns the length of a tag, of which each byte holds 7 bits. */
 const tagBytes = (bytes: Buffer, at: number): number =>

@@ -284,6 +284,23 @@ describe('a file with a picture of 300 KiB', () => {
     expect(faults).toEqual([]);
     input.close();
   });
+
+  test.each([4096, 61])(
+    'MP3 that ends in a tag of ID3v1, then MP3 with the picture, in messages of %i bytes: both are heard',
+    async (bytes) => {
+      const tag = Buffer.concat([Buffer.from('TAGtitle'), Buffer.alloc(120)]);
+      const { input, packets, detected, faults, send } = openClient();
+      await send(recording('speech.mp3'), CUT_MS);
+      await vi.waitFor(() => expect(packets.length).toBeGreaterThan(120), { timeout: 10_000 });
+      const messages = cutInto(Buffer.concat([tag, ...mp3WithTag()]), [bytes]);
+      await send(messages, (CUT_MS * bytes) / 4096);
+      await send(recording('speech.mp3'), CUT_MS);
+      await vi.waitFor(() => expect(packets.length).toBeGreaterThan(240), { timeout: 10_000 });
+      expect(detected.map(({ format }) => format)).toEqual(['mp3']);
+      expect(faults).toEqual([]);
+      input.close();
+    },
+  );
 });
 
 describe('a change of rate that leaves the length of messages as it was', () => {
