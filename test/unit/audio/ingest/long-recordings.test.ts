@@ -19,7 +19,7 @@ const MESSAGE_MS = 100;
 const TIMES = 4;
 const DURATION_MS = TIMES * 2600;
 
-/** A recording with the same sound several times, in pages of so many packets. */
+/** Returns a recording in which the same sound is repeated, with a given number of packets in each page. */
 function oggOf(name: string, heads: number, packetsPerPage: number): Buffer[] {
   const packets = packetsOf(readFixture(name));
   const sound = Array<Buffer[]>(TIMES).fill(packets.slice(heads)).flat();
