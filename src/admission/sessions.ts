@@ -4,7 +4,7 @@ import type { Session } from '../session/session.ts';
 import type { Move } from '../session/session-parts.ts';
 
 /**
- * Number of missed beats after which this process stood still (paused, stopped, swapped out). Frames that came meanwhile are
+ * Number of missed beats from which this process counts as having stood still (paused, stopped, swapped out). Frames that came meanwhile are
  * unread, because timers run before sockets are read.
  */
 const MISSED_BEATS = 5;

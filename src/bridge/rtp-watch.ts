@@ -1,5 +1,7 @@
 /** Time without a packet after which the path of a sender counts as broken, ms: in silence browsers send a packet every 400 ms. */
 const STOPPED_AFTER_MS = 1000;
+/** Time between two looks, ms, from which this process stood still: packets that came meanwhile may be unread. Looks are 1 s apart. */
+const STOOD_STILL_MS = 1500;
 
 type RtpState = 'stopped' | 'flowing';
 
@@ -9,6 +11,7 @@ export class RtpWatch {
   #told: RtpState | undefined = 'flowing';
   /** Time since which packets are expected, ms. */
   #expectedSinceMs: number | undefined;
+  #lookedAtMs = Infinity;
 
   /**
    * @param lastAtMs arrival time of the last packet; undefined before the first
@@ -16,6 +19,8 @@ export class RtpWatch {
    * @returns the new state; undefined if it is unchanged, or not known yet
    */
   look(nowMs: number, lastAtMs: number | undefined, isExpected: boolean): RtpState | undefined {
+    if (nowMs - this.#lookedAtMs >= STOOD_STILL_MS) this.#expectedSinceMs = nowMs;
+    this.#lookedAtMs = nowMs;
     if (!isExpected) {
       this.#expectedSinceMs = undefined;
       return undefined;

@@ -17,10 +17,13 @@ export type OpusPacket = {
 
 /** Duration from which a packet is sent to listeners as it is. Shorter ones would multiply the work for each listener by up to four. */
 export const MIN_SENT_SAMPLES = 480;
-/** Groups that packets which cannot be joined with them may end: encoders change their configuration now and then only. */
+/** Rate of groups that may be ended early, by a packet that cannot be joined: encoders change their configuration rarely. */
 const EARLY_ENDS: Rate = { perSecond: 10, burst: 100 };
 
-/** Joins consecutive packets of less than 10 ms into packets of 10 ms or somewhat more. Pure: the caller passes the time. */
+/**
+ * Joins consecutive packets of less than 10 ms into packets of 10 ms or somewhat more; of less at a tick, a pause or a change of
+ * configuration. Pure: the caller passes the time.
+ */
 export class ShortPackets {
   readonly #send: (packet: OpusPacket, nowMs: number) => void;
   readonly #earlyEnds = new TokenBucket(EARLY_ENDS, 0);
@@ -39,15 +42,23 @@ export class ShortPackets {
   push(packet: OpusPacket, nowMs: number): void {
     this.#hasPushed = true;
     const [first] = this.#group;
-    if (first && !this.#canJoin(packet, first)) this.end(nowMs);
+    if (first && !this.#canJoin(packet, first)) this.#end(nowMs);
     this.#group.push(packet);
     this.#durationSamples += packet.durationSamples;
     this.#bytes += packet.payload.length;
     if (this.#durationSamples >= MIN_SENT_SAMPLES) this.#flush(nowMs);
   }
 
+  /** Ends the group before a packet that is not pushed. @returns silence before that packet because of packets that were dropped, ms */
+  endBefore(nowMs: number): number {
+    this.#end(nowMs);
+    const droppedMs = this.#droppedMs;
+    this.#droppedMs = 0;
+    return droppedMs;
+  }
+
   /** Ends the group before a packet that cannot be joined with it. */
-  end(nowMs: number): void {
+  #end(nowMs: number): void {
     if (this.#group.length === 0) return;
     if (this.#earlyEnds.balance(nowMs) >= 1) {
       this.#earlyEnds.spend(1, nowMs);

@@ -187,7 +187,7 @@ export class Uplink {
       if (due.durationSamples < MIN_SENT_SAMPLES) {
         (this.#short ??= new ShortPackets(this.#sendPacket)).push(due, sentAtMs);
       } else {
-        this.#short?.end(sentAtMs);
+        due.gapMs += this.#short?.endBefore(sentAtMs) ?? 0;
         this.#sendPacket(due, sentAtMs);
       }
     }

@@ -25,7 +25,7 @@ export class Nodes {
   readonly #timings: Timings['nodes'];
   readonly #liveness: Liveness;
   /** Last heartbeat of each node that left in order, and of which only entries in Redis remain. */
-  readonly #departed = new Map<string, string>();
+  readonly #departed = new Map<string, { heartbeat: string; untilMs: number }>();
   /** Last heartbeat of each node that lies ahead, and is of no departure. */
   readonly #ahead = new Map<string, string>();
   #living = new Set([this.id]);
@@ -124,10 +124,15 @@ export class Nodes {
     this.#liveness.see(heartbeats, wallMs);
     for (const [node, heartbeat] of heartbeats) {
       // A node that departs dates its last heartbeat ahead.
-      if (Number(heartbeat) > wallMs && (await this.#hasDeparted(node, heartbeat))) {
-        this.#liveness.renew(node);
-        this.#departed.set(node, heartbeat);
-      } else if (this.#departed.get(node) !== heartbeat) {
+      const aheadMs = Number(heartbeat) - wallMs;
+      if (aheadMs > 0 && (await this.#hasDeparted(node, heartbeat))) {
+        const known = this.#departed.get(node);
+        const isKnown = known?.heartbeat === heartbeat;
+        const untilMs = isKnown ? known.untilMs : performance.now() + aheadMs;
+        this.#departed.set(node, { heartbeat, untilMs });
+        // After a step back of Redis's clock it lies ahead for longer than the node meant.
+        if (performance.now() < untilMs) this.#liveness.renew(node);
+      } else if (this.#departed.get(node)?.heartbeat !== heartbeat) {
         this.#departed.delete(node);
       }
     }
@@ -140,7 +145,7 @@ export class Nodes {
 
   /** Returns true if a node left in order. After a step back of Redis's clock, heartbeats of living and dead nodes lie ahead, too. */
   async #hasDeparted(node: string, heartbeat: string): Promise<boolean> {
-    if (this.#departed.get(node) === heartbeat) return true;
+    if (this.#departed.get(node)?.heartbeat === heartbeat) return true;
     if (this.#ahead.get(node) === heartbeat) return false;
     const isNoted = await this.#redis.run((client) => client.exists(departedKey(node)));
     if (isNoted === 0) this.#ahead.set(node, heartbeat);

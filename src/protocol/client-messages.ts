@@ -32,7 +32,7 @@ const CLIENT_MESSAGES = {
     audio: Type.Optional(Type.String()),
     audio_out: Type.Optional(Type.String()),
     delivery: Type.Optional(Type.Enum(['mix', 'forward'])),
-    /** Gain by peer. A record honours nothing of its key but a pattern, and checks no value under a name that does not match. */
+    /** Gain by peer. TypeBox checks only the pattern of a record's key, and checks no value under a name that does not match. */
     volume: Type.Optional(
       Type.Record(Type.String({ pattern: '^[^]*$' }), Type.Number({ minimum: 0, maximum: 4 }), {
         maxProperties: 1000,

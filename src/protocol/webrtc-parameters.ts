@@ -14,7 +14,7 @@ const codec = {
   channels: Type.Optional(Type.Integer({ minimum: 1, maximum: 8 })),
   parameters: Type.Optional(
     Type.Record(
-      // A record honours nothing of its key but the pattern.
+      // TypeBox checks only the pattern of a record's key.
       Type.String({ pattern: String.raw`^[\w-]{1,64}$` }),
       Type.Union([Type.Number(), text(256), Type.Boolean(), Type.Null()]),
       { maxProperties: 32, additionalProperties: false },

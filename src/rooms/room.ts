@@ -237,7 +237,7 @@ export class Room {
       this.#link.removePeer(name, reason);
     }
     this.#members.leave(peer, reason);
-    // One that was not in the room, because its join failed, has kept no other from being heard.
+    // A peer whose join failed was never in the room, so no remote producer was held back because of it.
     if (isCurrent) this.producers.hearRemote(name);
   }
 

@@ -58,7 +58,7 @@ export class Heartbeat {
    * @returns `silent` if nothing was heard for `silentAfterMs`
    */
   beat(nowMs: number, isRead: boolean): 'alive' | 'silent' {
-    // Frames of a message that has not ended are not told, and the pongs of some clients wait for its end.
+    // ws emits nothing for a message that is still incomplete, and the pongs of some clients wait for its end.
     const { bytesRead } = this.#stream;
     if (!isRead || bytesRead !== this.#bytesBefore) this.heardAtMs = performance.now();
     this.#bytesBefore = bytesRead;

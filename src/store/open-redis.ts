@@ -15,7 +15,7 @@ type RedisSettings = { REDIS_URL: string; DATA_DIR: string; SENTINEL_PASSWORD?: 
 type RedisOptions = {
   settings: RedisSettings;
   timings: Timings['redis'];
-  /** DataDirUser of the own Redis, if one was started, which closes it. */
+  /** Stack that closes the gateway's own Redis, if one is started. */
   opened: AsyncDisposableStack;
   log: FastifyBaseLogger;
   /** Aborts the wait. */

@@ -9,7 +9,7 @@ import {
   type RedisAddress,
   type ServerAddress,
 } from './client.ts';
-import { WRITE_CHECK } from './keys.ts';
+import { KEY_PREFIX, WRITE_CHECK } from './keys.ts';
 import { PrimaryTunnel } from './primary-tunnel.ts';
 import { logOnceASecond } from '../log-once-a-second.ts';
 import type { SentinelAnswer } from './sentinel.ts';
@@ -167,11 +167,14 @@ export class Redis {
 
   /**
    * Returns the name of a channel for commands and scripts. A server has one set of channels for all its databases: names in
-   * other databases than 0 end with the number, so that installations in two of them do not hear each other.
+   * other databases than 0 have the number behind the prefix, so that installations in two of them do not hear each other.
    */
   channelOf(channel: string): string {
     const database = this.#client.options.database ?? 0;
-    return database === 0 ? channel : `${channel}@${database}`;
+    // Not at the end: a channel ends with the name of a room, which may end with anything.
+    return database === 0
+      ? channel
+      : `${KEY_PREFIX}@${database}:${channel.slice(KEY_PREFIX.length)}`;
   }
 
   /**

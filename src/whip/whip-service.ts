@@ -335,7 +335,7 @@ export class WhipService {
     return created;
   }
 
-  /** @returns undefined if the session has ended meanwhile, and the peer has no other */
+  /** @returns undefined if the session was ended meanwhile by its client or with its media */
   async #addHalf(
     session: WhipSession,
     request: WhipRequest,
@@ -353,7 +353,7 @@ export class WhipService {
     }
     if (media && !session.isClosed) return this.#takeIn(session, media, request, offer);
     media?.close();
-    if (this.#parts.sessions.get(session.account.id, session.name)) throw replaced();
+    if (session.endFault) throw session.endFault;
     return undefined;
   }
 

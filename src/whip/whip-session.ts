@@ -59,6 +59,8 @@ export class WhipSession implements ClientConnection, LiveSession {
   #playback: PlaybackOptions | undefined;
   #replacing: NodeJS.Timeout | undefined;
   #isClosed = false;
+  /** Fault that ended the session, after which its client may not continue in another one; undefined if its client or its media ended it. */
+  endFault: PartylineError | undefined;
 
   /** @param lease lease of the room, which the session releases */
   constructor(lease: RoomLease, parts: WhipSessionParts) {
@@ -147,7 +149,9 @@ export class WhipSession implements ClientConnection, LiveSession {
 
   fail(fault: unknown): void {
     if (this.#isClosed) return;
-    const { code } = PartylineError.from(fault);
+    const error = PartylineError.from(fault);
+    const { code } = error;
+    if (code !== 'media_lost') this.endFault = error;
     if (code === 'internal_error') this.log.error({ err: fault }, 'whip session failed');
     this.#end(code);
   }
@@ -172,10 +176,11 @@ export class WhipSession implements ClientConnection, LiveSession {
   }
 
   /** Closes a client that does not connect or come back in time. */
-  beat(nowMs: number): void {
+  beat(nowMs: number, hasStoodStill: boolean): void {
     for (const half of this.#halves.values()) {
       this.#look(half);
-      if (!half.isOverdue(nowMs, this.#parts.patience)) continue;
+      // Changes of the path that came while the process stood still are unread.
+      if (hasStoodStill || !half.isOverdue(nowMs, this.#parts.patience)) continue;
       this.log.info({ kind: half.kind, state: half.state }, 'whip client timed out');
       this.endHalf(half, half.state === 'dead' ? 'media_lost' : 'closed');
     }

@@ -1,5 +1,5 @@
 /** Rates of microphones, Hz: those of Bluetooth headsets are 8 to 32 kHz while their microphone is in use. */
-const RATES_HZ = [48_000, 44_100, 32_000, 24_000, 16_000, 8000];
+const RATES_HZ = [48_000, 44_100, 96_000, 192_000, 88_200, 32_000, 24_000, 22_050, 16_000, 8000];
 
 export type MicrophoneSource = { context: AudioContext; source: MediaStreamAudioSourceNode };
 

@@ -35,8 +35,8 @@ export type Wish = {
    * join().
    */
   fulfilled: boolean;
-  /** Number of joins in a row that the browser failed, as when a file of the audio did not load. */
-  faults: number;
+  /** Time from which joins of this room have failed in the browser, by `performance.now()`; undefined while they have not. */
+  failingSinceMs: number | undefined;
   resolve: () => void;
   reject: (error: Error) => void;
 };

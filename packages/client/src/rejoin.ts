@@ -1,8 +1,8 @@
 import { RequestError } from './errors.ts';
 import type { Wish } from './phase.ts';
 
-/** Maximum number of joins in a row that the browser fails before a room is given up: with the delays between connections, about a minute. */
-const MAX_FAULTS = 8;
+/** Time for which joins in a row may fail in the browser before a room is given up, ms. */
+const GIVEN_UP_AFTER_MS = 60_000;
 
 /**
  * Returns true if a join that failed is to be repeated over the next connection. In a room that has been joined before,
@@ -12,8 +12,8 @@ export function isRepeated(wish: Wish, error: Error): boolean {
   if (error instanceof RequestError) {
     return error.code === 'timeout' || (wish.fulfilled && error.retryable);
   }
-  wish.faults += 1;
-  return wish.fulfilled && wish.faults <= MAX_FAULTS;
+  wish.failingSinceMs ??= performance.now();
+  return wish.fulfilled && performance.now() - wish.failingSinceMs < GIVEN_UP_AFTER_MS;
 }
 
 /** Returns the fault of a room that is given up; undefined if it had never been joined, and `join()` fails with the error. */

@@ -70,7 +70,7 @@ export class Session {
    */
   join(from: JoinablePhase, room: string): Promise<void> {
     return new Promise((resolve, reject) => {
-      const wish = { room, fulfilled: false, faults: 0, resolve, reject };
+      const wish = { room, fulfilled: false, failingSinceMs: undefined, resolve, reject };
       if (from.name !== 'reconnecting') {
         void this.#join(from.connection, wish, from.name === 'in_room' ? from : undefined);
         return;
@@ -253,7 +253,7 @@ export class Session {
       if (superseded()) return;
       room.isReady = true;
       wish.fulfilled = true;
-      wish.faults = 0;
+      wish.failingSinceMs = undefined;
       wish.resolve();
     } catch (thrown) {
       if (superseded()) return;

@@ -3,6 +3,7 @@ import { loadCodecs } from '../../../src/audio/codecs.ts';
 import { opusPacketSamples } from '../../../src/audio/opus-packet.ts';
 import { Uplink } from '../../../src/bridge/uplink.ts';
 import { counters } from '../../../src/counters.ts';
+import { SAMPLES_PER_MS } from '../../../src/rtp/clock-rate.ts';
 import type { MediaPacket } from '../../../src/rtp/packet.ts';
 import { HandClock, SimulatedRoom } from '../../support/simulated-room.ts';
 import { decodeOpus, encodeOpus, tone } from '../../support/sound.ts';
@@ -98,6 +99,30 @@ test('the level is that of the loudest packet, and packets of 10 ms are sent as 
   send(long!, 50);
   expect(heard.map(({ audioLevel }) => audioLevel)).toEqual([20, 50]);
   expect(heard[1]!.payload).toBe(long);
+});
+
+test('a packet of 20 ms stays in its place when short packets before it are dropped', async () => {
+  const [short] = await shortTone();
+  const [long] = await encodeOpus(tone(440, 0.25, 20), FRAME_MS);
+  const heard: { atMs: number; timestamp: number }[] = [];
+  const { send, passTo } = openUplink(({ payload, timestamp }) => {
+    if (payload === long) heard.push({ atMs: performance.now(), timestamp });
+  });
+  const dropped = counters.dropped.too_fast;
+  for (let i = 0; i < 800; i += 1) {
+    passTo(i * (SHORT_MS + FRAME_MS));
+    send(short!);
+    passTo(i * (SHORT_MS + FRAME_MS) + SHORT_MS);
+    send(long!);
+  }
+  expect(counters.dropped.too_fast).toBeGreaterThan(dropped);
+  expect(heard).toHaveLength(800);
+  const [first] = heard;
+  const misplacedMs = heard.map(
+    ({ atMs, timestamp }) =>
+      ((timestamp - first!.timestamp) >>> 0) / SAMPLES_PER_MS - (atMs - first!.atMs),
+  );
+  expect(Math.max(...misplacedMs.map(Math.abs))).toBeLessThan(1);
 });
 
 test('no packet contains sound from both sides of a mute', async () => {

@@ -117,6 +117,13 @@ describe('a watch on the RTP of a browser', () => {
     expect(told).toEqual([undefined, undefined, 'stopped', undefined, 'flowing', undefined]);
   });
 
+  test('tells nothing of packets that this process has not read, because it stood still', () => {
+    const watch = new RtpWatch();
+    const told = [watch.look(0, 0, true), watch.look(1000, 990, true), watch.look(4000, 990, true)];
+    expect(told).toEqual([undefined, undefined, undefined]);
+    expect(watch.look(5000, 990, true)).toBe('stopped');
+  });
+
   test('tells the state once more to a client that came back, as soon as it is known', () => {
     const watch = new RtpWatch();
     watch.look(0, 0, true);

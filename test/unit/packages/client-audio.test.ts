@@ -112,26 +112,23 @@ test('a volume that the gateway refuses is told again with the next', async () =
   await third;
 });
 
-test('a volume is told once its peer is in the room, and once for a session', async () => {
-  const { audio, sent, answers, slide, volumes, peers, enter, settings } = openSlider();
-  volumes.set('bob', 2).set('guest', 2);
+test('volumes are told before their peers come, and once for a session', async () => {
+  const { audio, sent, answers, volumes, peers, enter, settings } = openSlider();
+  volumes.set('bob', 2).set('guest', 0);
   const applied = audio.applySettings();
-  expect(sent).toEqual([{ bob: 2 }]);
+  expect(sent).toEqual([{ bob: 2, guest: 0 }]);
   answers[0]!.resolve({});
   await applied;
   enter('guest');
-  void slide('guest', 2);
-  await nextTurn();
-  expect(sent.slice(1)).toEqual([{ guest: 2 }]);
   peers.delete('bob');
   await audio.applySettings();
-  expect(sent).toHaveLength(2);
+  expect(sent).toHaveLength(1);
   volumes.delete('bob');
   void audio.applySettings();
-  expect(sent.slice(2)).toMatchObject([{ bob: 1 }]);
+  expect(sent.slice(1)).toMatchObject([{ bob: 1 }]);
   settings.toldVolumes = undefined; // another session
   void audio.applySettings();
-  expect(sent.slice(3)).toEqual([{ guest: 2 }]);
+  expect(sent.slice(2)).toEqual([{ guest: 0 }]);
 });
 
 test('the gateway keeps few volumes, however many peers come and go', async () => {

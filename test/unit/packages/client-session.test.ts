@@ -369,13 +369,16 @@ function notedFaults(): string[] {
 }
 
 const UNLOADED = 'Unable to load a worklet module.';
-/** Audio whose call fails a number of times, as when a file is not loaded. */
-const failing = (call: 'opened' | 'applyMicrophone', times: number) => {
+/** Audio whose call fails a number of times, as when a file is not loaded. @param loadMs time until it fails */
+const failing = (call: 'opened' | 'applyMicrophone', times: number, loadMs = 0) => {
   let calls = 0;
   special = () => ({
     [call]: () => {
       calls += 1;
-      return calls <= times ? Promise.reject(new DOMException(UNLOADED)) : Promise.resolve();
+      if (calls > times) return Promise.resolve();
+      const fault = new DOMException(UNLOADED);
+      if (loadMs === 0) return Promise.reject(fault);
+      return new Promise((_resolve, reject) => setTimeout(() => reject(fault), loadMs));
     },
   });
   return () => calls;
@@ -403,9 +406,10 @@ test('audio files that do not load as a room is joined again are loaded later', 
 test('audio files that never load again: the room is given up after a while, and the user told to reload the page', async () => {
   const faults = notedFaults();
   await client.join('kitchen');
-  failing('opened', Infinity);
+  // So that a connection lasts for a while, as it does in a network.
+  failing('opened', Infinity, 20);
   loseAll();
-  await vi.advanceTimersByTimeAsync(20_000);
+  await vi.advanceTimersByTimeAsync(50_000);
   expect(client.state.name).not.toBe('lobby');
   await vi.advanceTimersByTimeAsync(120_000);
   expect(client.state).toEqual({ name: 'lobby' });

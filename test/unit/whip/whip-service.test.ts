@@ -99,7 +99,7 @@ function addHalf() {
 test('a session that ends while a half is added to it is followed by a new one', async () => {
   const { session, state, done, media, open } = addHalf();
   await new Promise(setImmediate);
-  session.fail(new PartylineError('not_found', 'ended by its client'));
+  session.fail(new PartylineError('media_lost', 'its media has ended'));
   open(media);
   await expect(done).rejects.toThrow('a new session');
   expect(state.closed).toBe(1);
@@ -108,7 +108,7 @@ test('a session that ends while a half is added to it is followed by a new one',
 test('so is one whose room has closed its media', async () => {
   const { session, done, open } = addHalf();
   await new Promise(setImmediate);
-  session.fail(new PartylineError('not_found', 'ended by its client'));
+  session.fail(new PartylineError('media_lost', 'its media has ended'));
   open(new Error('router closed'));
   await expect(done).rejects.toThrow('a new session');
 });
@@ -120,6 +120,18 @@ test('a session that another has replaced while a half is added to it is not', a
   state.session = {};
   open(media);
   await expect(done).rejects.toMatchObject({ code: 'replaced' });
+  expect(state.closed).toBe(1);
+});
+
+test.each([
+  ['replaced by a connection to another node', 'replaced'],
+  ['closed by the operator', 'forbidden'],
+] as const)('a session that is %s while a half is added to it is not', async (_, code) => {
+  const { session, state, done, media, open } = addHalf();
+  await new Promise(setImmediate);
+  session.fail(new PartylineError(code, 'ended by others'));
+  open(media);
+  await expect(done).rejects.toMatchObject({ code });
   expect(state.closed).toBe(1);
 });
 

@@ -12,8 +12,8 @@ import { type Encoder, openEncoder } from './encoder.ts';
 const NOTHING = new Uint8Array(0);
 
 /**
- * Number of volumes up to which the gateway goes on keeping those of peers that have left. It keeps at most 1000, and one
- * message may end as many of these as it sets others.
+ * Number of volumes up to which the gateway is told all of them; beyond it, only those of peers in the room. It keeps at most
+ * 1000, and one message may end as many of these as it sets others.
  */
 const MAX_KEPT_VOLUMES = 500;
 
@@ -212,13 +212,13 @@ export class WebSocketAudio implements RoomAudio {
     await answered;
   }
 
-  /** Returns the volumes of peers in the room that the gateway does not know, and notes that it is told. */
+  /** Returns the volumes that the gateway must be told, and notes that it is told: all of them, or those of peers in the room if they are many. */
   #takeUntold(): Record<string, number> | undefined {
     const { volumes } = this.#settings;
     const told = (this.#settings.toldVolumes ??= new Map<string, number>());
     const keepsAll = volumes.size <= MAX_KEPT_VOLUMES;
     const untold = [...told.keys(), ...volumes.keys()].flatMap((peer) => {
-      const isKept = this.#peers.has(peer) || (keepsAll && told.has(peer));
+      const isKept = keepsAll || this.#peers.has(peer);
       const gain = isKept ? (volumes.get(peer) ?? 1) : 1;
       if (gain === (told.get(peer) ?? 1)) return [];
       if (gain === 1) told.delete(peer);
