@@ -8,6 +8,8 @@ const LENGTH_AT = 4;
 const FORM_AT = 8;
 const FILE_IDS = ['RIFF', 'RF64'];
 const CHUNK_ID = /^[ -~]{4}$/;
+/** IDs of what follows samples of odd length, by which it is known that a writer has left out the byte behind them. */
+const IDS_BEHIND_SAMPLES = [...FILE_IDS, 'LIST', 'data', 'fact', 'cue ', 'bext', 'id3 ', 'ID3 '];
 /** Number of bytes before a sample after which a stream is refused, and maximum length of a chunk behind samples in a file of unknown length. */
 export const MAX_UNREAD_BYTES = 1 << 18;
 /** Lengths of a `fmt ` chunk: 16, 18 or 40 bytes; further bytes are ignored. */
@@ -27,7 +29,7 @@ const MAX_RATE_HZ = 192_000;
 
 type State =
   | { name: 'file head' }
-  | { name: 'chunk head' }
+  | { name: 'chunk head'; mayBePadded?: boolean }
   | { name: 'format'; leftBytes: number }
   | { name: 'skip'; leftBytes: number }
   | { name: 'samples'; leftBytes: number; isPadded: boolean };
@@ -75,9 +77,10 @@ export class WavReader {
 
   /** True if the next byte is one of a sample, or follows the samples, where most writers continue with more of them. */
   get isAtSamples(): boolean {
-    const { name } = this.#state;
-    const isBehind = name === 'chunk head' && this.#collected.length === 0;
-    return this.#hasFormat && (name === 'samples' || isBehind);
+    const state = this.#state;
+    const isBehind =
+      state.name === 'chunk head' && !state.mayBePadded && this.#collected.length === 0;
+    return this.#hasFormat && (state.name === 'samples' || isBehind);
   }
 
   /**
@@ -101,8 +104,8 @@ export class WavReader {
   }
 
   #end(state: State): void {
-    if (state.name === 'samples' && state.isPadded) this.#state = { name: 'skip', leftBytes: 1 };
-    else this.#expect({ name: 'chunk head' }, CHUNK_HEAD_BYTES);
+    const mayBePadded = state.name === 'samples' && state.isPadded;
+    this.#expect({ name: 'chunk head', mayBePadded }, CHUNK_HEAD_BYTES);
   }
 
   #expect(state: State, neededBytes: number): void {
@@ -120,13 +123,22 @@ export class WavReader {
       this.#fileLeftBytes = lengthBytes >= ENDLESS_BYTES ? 0 : lengthBytes - CHUNK_HEAD_BYTES / 2;
       this.#expect({ name: 'chunk head' }, CHUNK_HEAD_BYTES);
     } else if (state.name === 'chunk head') {
-      this.#enter(bytes.toString('latin1', 0, 4), bytes.readUInt32LE(4));
+      const id = bytes.toString('latin1', 0, 4);
+      if (state.mayBePadded && !IDS_BEHIND_SAMPLES.includes(id)) this.#skipPadding(bytes);
+      else this.#enter(id, bytes.readUInt32LE(4));
     } else if (state.name === 'format') {
       const { leftBytes } = state;
       this.#events.onFormat(parseFormat(bytes));
       this.#hasFormat = true;
       this.#pass(leftBytes);
     }
+  }
+
+  /** Skips the first of the collected bytes, those of a head. */
+  #skipPadding(bytes: Buffer): void {
+    const rest = Buffer.from(bytes.subarray(1));
+    this.#expect({ name: 'chunk head' }, CHUNK_HEAD_BYTES);
+    this.#collected.fill(rest, 0, rest.length);
   }
 
   #enter(id: string, lengthBytes: number): void {

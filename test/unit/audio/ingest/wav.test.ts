@@ -63,6 +63,33 @@ const chunk = (id: string, content: Buffer) =>
 const hear = (messages: Buffer[], leastPackets: number) =>
   hearStream(codecs, 'wav', messages, leastPackets);
 
+describe('WavReader.push() of files with an odd number of samples of one byte', () => {
+  const fileOf = (rateHz: number, samples: number, isPadded: boolean) => {
+    const head = wavHead({ rateHz, sampleBytes: 1, dataBytes: samples });
+    return Buffer.concat([head, Buffer.alloc(samples + (isPadded ? samples % 2 : 0), 0x80)]);
+  };
+
+  test.each([
+    { isPadded: true, bytes: 65_536 },
+    { isPadded: true, bytes: 1 },
+    { isPadded: false, bytes: 65_536 },
+    { isPadded: false, bytes: 1 },
+  ])('padded: $isPadded, in messages of $bytes bytes: all are read', ({ isPadded, bytes }) => {
+    const rates: number[] = [];
+    let samples = 0;
+    const reader = new WavReader({
+      onFormat: ({ rateHz }) => rates.push(rateHz),
+      onSamples: (part) => (samples += part.length),
+    });
+    const list = chunk('LIST', Buffer.from('INFO'));
+    const files = [fileOf(8000, 801, isPadded), fileOf(16_000, 1601, isPadded), list];
+    const last = fileOf(8000, 800, isPadded);
+    for (const message of cutInto(Buffer.concat([...files, last]), [bytes])) reader.push(message);
+    expect(rates).toEqual([8000, 16_000, 8000]);
+    expect(samples).toBe(801 + 1601 + 800);
+  });
+});
+
 const unsupported: unknown = expect.objectContaining({ code: 'unsupported_audio' });
 
 /** Packets of 2.5 s of the 2.6 s in the file. */
