@@ -127,8 +127,8 @@ export class Nodes {
       const aheadMs = Number(heartbeat) - wallMs;
       if (aheadMs > 0 && (await this.#hasDeparted(node, heartbeat))) {
         const known = this.#departed.get(node);
-        const isKnown = known?.heartbeat === heartbeat;
-        const untilMs = isKnown ? known.untilMs : performance.now() + aheadMs;
+        const untilMs =
+          known?.heartbeat === heartbeat ? known.untilMs : performance.now() + aheadMs;
         this.#departed.set(node, { heartbeat, untilMs });
         // After a step back of Redis's clock it lies ahead for longer than the node meant.
         if (performance.now() < untilMs) this.#liveness.renew(node);

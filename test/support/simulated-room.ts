@@ -97,7 +97,7 @@ class LateHost extends MixEnginePool {
   readonly #openBackend: () => MixBackend;
   #room: MigratingMixEngine | undefined;
   /** In the order in which they were made. */
-  readonly #late: { dueMs: number; call: () => void }[] = [];
+  readonly #late: { dueMs: number; call: (atMs: number) => void }[] = [];
   /** When what is made now comes out. */
   dueMs = 0;
 
@@ -113,17 +113,18 @@ class LateHost extends MixEnginePool {
   override openRoom(
     ...[limits, output, onTicked]: Parameters<MixEnginePool['openRoom']>
   ): MixEngine {
-    const later = (call: () => void) => void this.#late.push({ dueMs: this.dueMs, call });
+    const later = (call: (atMs: number) => void) =>
+      void this.#late.push({ dueMs: this.dueMs, call });
     const backends = [this.#openBackend(), this.#openBackend()] as const;
     this.#room = new MigratingMixEngine(
       limits,
       {
-        mixed: (...args) => later(() => output.mixed(...args)),
-        passed: (...args) => later(() => output.passed(...args)),
+        mixed: (name, format, frame) => later((atMs) => output.mixed(name, format, frame, atMs)),
+        passed: (id, packet) => later((atMs) => output.passed(id, packet, atMs)),
         concealed: (...args) => later(() => output.concealed(...args)),
         paused: (...args) => later(() => output.paused(...args)),
       },
-      () => later(onTicked),
+      () => later(() => onTicked()),
       {
         first: backends[0],
         choose: () => backends.find((backend) => backend !== this.#room?.backend) ?? backends[0],
@@ -134,9 +135,13 @@ class LateHost extends MixEnginePool {
     return this.#room;
   }
 
-  /** Lets out what has been mixed, and is due. */
-  release(nowMs: number): void {
-    while (this.#late[0] && this.#late[0].dueMs <= nowMs) this.#late.shift()!.call();
+  /** Lets out what has been mixed, and is due. @param onTime called with the time of each */
+  release(nowMs: number, onTime: (atMs: number) => void): void {
+    while (this.#late[0] && this.#late[0].dueMs <= nowMs) {
+      const { dueMs, call } = this.#late.shift()!;
+      onTime(dueMs);
+      call(dueMs);
+    }
   }
 }
 
@@ -231,7 +236,7 @@ export class SimulatedRoom {
   /** Lets the time come. */
   async passTo(atMs: number): Promise<void> {
     await this.#tickUntil(atMs);
-    this.#host.release(atMs);
+    this.#release(atMs);
     this.#nowMs = atMs;
   }
 
@@ -255,19 +260,23 @@ export class SimulatedRoom {
     this.#clock.isLater = false;
   }
 
+  #release(nowMs: number): void {
+    this.#host.release(nowMs, (atMs) => (this.#nowMs = Math.max(this.#nowMs, atMs)));
+  }
+
   async #tickUntil(atMs: number): Promise<void> {
     for (
       this.#moveTick();
       this.#nextTickMs <= atMs;
       this.#nextTickMs += TICK_MS, this.#moveTick()
     ) {
-      this.#host.release(this.#nextTickMs);
+      this.#release(this.#nextTickMs);
       // Parts that open asynchronously are open by the next tick.
       await new Promise(setImmediate);
       this.#nowMs = this.#nextTickMs;
       this.#host.dueMs = this.#nextTickMs + this.#lateMs;
       this.#clock.tick(this.#nextTickMs);
-      this.#host.release(this.#nextTickMs);
+      this.#release(this.#nextTickMs);
     }
   }
 }

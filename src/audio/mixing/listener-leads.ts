@@ -10,6 +10,8 @@ export class FrameSource {
   /** Time at which the last frame has been played if its playout began when it was sent. */
   endsAtMs = -Infinity;
   sentAtMs = -Infinity;
+  /** Sum of the pauses between its frames, ms, in which listeners have played what they had. */
+  pausedMs = 0;
   /** Listeners that have been sent none of its frames since they changed to it. */
   readonly newcomers = new Set<Listener>();
 }
@@ -21,6 +23,8 @@ type State = {
   /** Negative, down to a frame, if there was a gap. */
   leadMs: number;
   leftOutAtMs: number;
+  /** Pauses of the source that are accounted for, ms. */
+  pausedMs: number;
 };
 
 /**
@@ -54,7 +58,8 @@ export class ListenerLeads {
   }
 
   /** Notes that the frame of a mix is sent to `ears`. */
-  mixed(ears: readonly Ear[], nowMs: number): void {
+  mixed(ears: readonly Ear[], nowMs: number, isPast: boolean): void {
+    if (isPast) for (const { listener } of ears) this.#mixedPast(listener);
     const { newcomers } = this.#mixes;
     if (newcomers.size > 0) {
       for (const { listener } of ears) if (newcomers.delete(listener)) this.#begin(listener, nowMs);
@@ -65,6 +70,8 @@ export class ListenerLeads {
   /** Notes that a packet of a speaker is sent. */
   sent(source: FrameSource, durationSamples: number, nowMs: number): void {
     const beginsAtMs = source.sentAtMs === nowMs ? source.endsAtMs : nowMs;
+    const pauseMs = nowMs - source.endsAtMs;
+    if (pauseMs > LEFT_OUT_EVERY_MS && pauseMs < Infinity) source.pausedMs += pauseMs;
     source.endsAtMs = beginsAtMs + durationSamples / SAMPLES_PER_MS;
     source.sentAtMs = nowMs;
     if (source.newcomers.size === 0) return;
@@ -76,7 +83,11 @@ export class ListenerLeads {
   leavesOut(listener: Listener, durationSamples: number, nowMs: number): boolean {
     const state = this.#ahead.get(listener);
     const durationMs = durationSamples / SAMPLES_PER_MS;
-    if (!state || state.leadMs < durationMs) return false;
+    if (!state) return false;
+    const { pausedMs } = state.source;
+    state.leadMs = Math.max(0, state.leadMs - (pausedMs - state.pausedMs));
+    state.pausedMs = pausedMs;
+    if (state.leadMs < durationMs) return false;
     if (nowMs - state.leftOutAtMs < LEFT_OUT_EVERY_MS) return false;
     state.leftOutAtMs = nowMs;
     state.leadMs -= durationMs;
@@ -109,7 +120,13 @@ export class ListenerLeads {
   #follow(listener: Listener, source: FrameSource): void {
     const state = this.#states.get(listener);
     if (!state) {
-      const begun = { source, endedAtMs: -Infinity, leadMs: 0, leftOutAtMs: -Infinity };
+      const begun = {
+        source,
+        endedAtMs: -Infinity,
+        leadMs: 0,
+        leftOutAtMs: -Infinity,
+        pausedMs: source.pausedMs,
+      };
       this.#states.set(listener, begun);
       return;
     }
@@ -120,9 +137,22 @@ export class ListenerLeads {
     state.source = source;
   }
 
+  /** Counts the frame of a tick that began before the last plan for a listener that has changed to a speaker since. */
+  #mixedPast(listener: Listener): void {
+    const state = this.#states.get(listener);
+    if (!state || state.source === this.#mixes) return;
+    if (state.source.newcomers.has(listener)) {
+      state.endedAtMs += FRAME_MS;
+    } else {
+      state.leadMs += FRAME_MS;
+      this.#noteLead(listener, state);
+    }
+  }
+
   #begin(listener: Listener, nowMs: number): void {
     const state = this.#states.get(listener)!;
     state.leadMs = Math.max(-FRAME_MS, state.leadMs + state.endedAtMs - nowMs);
+    state.pausedMs = state.source.pausedMs;
     this.#noteLead(listener, state);
   }
 

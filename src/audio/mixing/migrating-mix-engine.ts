@@ -70,9 +70,9 @@ export class MigratingMixEngine implements MixEngine {
     this.#backends = backends;
     this.#output = {
       ...output,
-      passed: (id, packet) => {
+      passed: (id, packet, atMs) => {
         this.#played(id, packet);
-        output.passed(id, packet);
+        output.passed(id, packet, atMs);
       },
     };
     this.#backend = backends.first;

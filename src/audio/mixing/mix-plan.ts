@@ -55,12 +55,12 @@ export type MixPacket = StreamPacket & { durationSamples: number };
 /** Reason for which a decoder may begin with the packets of a speaker. */
 export type Opening = 'pause' | 'alike';
 
-/** Output of a tick. */
+/** Output of a tick. A mixing thread gives the time at which its output is there, ms of the monotonic clock; otherwise it is that of the tick. */
 export type MixOutput = {
   /** Called with a frame of a mix, in one of its formats. */
-  mixed(name: string, format: string, frame: Buffer): void;
+  mixed(name: string, format: string, frame: Buffer, atMs?: number): void;
   /** Called with a packet of a speaker, as sent, when the mixes have reached it. */
-  passed(speaker: SpeakerId, packet: Buffer): void;
+  passed(speaker: SpeakerId, packet: Buffer, atMs?: number): void;
   /** Called with the number of samples of a speaker that were concealed, because packets were lost. */
   concealed(speaker: SpeakerId, samples: number): void;
   /**

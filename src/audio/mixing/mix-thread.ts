@@ -172,10 +172,10 @@ function tell(
 ): void {
   switch (item.answer) {
     case 'mixed':
-      output.mixed(item.name, item.format, read(item.frame));
+      output.mixed(item.name, item.format, read(item.frame), performance.now());
       break;
     case 'passed':
-      output.passed(item.speaker, read(item.packet));
+      output.passed(item.speaker, read(item.packet), performance.now());
       break;
     case 'concealed':
       output.concealed(item.speaker, item.samples);

@@ -472,11 +472,11 @@ export class RoomMixer {
   }
 
   readonly #output: MixOutput = {
-    mixed: (name, format, frame) => {
+    mixed: (name, format, frame, atMs = this.#nowMs) => {
       const [tick] = this.#ticks;
       if (!tick) return;
       const ears = tick.mixes.get(name)?.ears.get(format);
-      if (ears) this.#leads.mixed(ears, this.#nowMs);
+      if (ears) this.#leads.mixed(ears, atMs, tick.mixes !== this.#mixes);
       this.#deliver(ears, frame, tick);
       for (const change of tick.changes) change.isHeard ||= change.name === name;
     },
@@ -484,11 +484,11 @@ export class RoomMixer {
       const speaker = this.#played.get(id);
       if (speaker) this.#concealed(speaker, samples);
     },
-    passed: (id, packet) => {
+    passed: (id, packet, atMs = this.#nowMs) => {
       const [tick] = this.#ticks;
       const speaker = this.#played.get(id);
       if (!tick || !speaker) return;
-      speaker.passed(packet, this.#nowMs);
+      speaker.passed(packet, atMs);
       for (const listener of tick.forwarded.get(id) ?? NOBODY) {
         if (this.#hears(listener, tick)) listener.deliver(packet);
       }

@@ -10,7 +10,7 @@ import { FrameSource, type ListenerLeads } from './listener-leads.ts';
 import type { HeardSpeaker, Listener } from './subscriptions.ts';
 import type { AddedSpeaker, SpeakerId } from './mix-plan.ts';
 import { PacketHistory } from './packet-history.ts';
-import { isSpareInPause, lostAfter, type PastPacket } from './past-packet.ts';
+import { lostAfter, type PastPacket, presentOf, SparePackets } from './past-packet.ts';
 import { UnmutedBeginning } from './unmuted-beginning.ts';
 
 /** End of a pause that is mixed with the word after it: as much as a mix waits for anyway. */
@@ -39,6 +39,7 @@ export class RoomSpeaker implements HeardSpeaker {
   /** Number of streams that have begun without an announcement. */
   #streams = 0;
   readonly #history = new PacketHistory<PastPacket>();
+  readonly #spare = new SparePackets();
   /** True if the last packet went to a listener that hears this speaker alone. */
   #isHeard = false;
   /** Number of packets that entered the history. */
@@ -183,7 +184,7 @@ export class RoomSpeaker implements HeardSpeaker {
     // Before the first packet none can be missing.
     if (next === 'lost' && !before) return this.#takeNext(isPause, nowMs);
     const packet = next === 'lost' ? lostAfter(before!) : presentOf(next);
-    const isSpare = isPause && next !== 'lost' && isSpareInPause(next);
+    const isSpare = this.#spare.take(next, packet.durationSamples, isPause);
     const past = { ...packet, atMs: nowMs, isPause, isSpare, isWithheld: this.isWithheld };
     if (!past.isLost && before?.isLost && carriesCopy(past.payload)) this.#copiedAtMs = nowMs;
     this.#history.push(past);
@@ -292,9 +293,4 @@ export class RoomSpeaker implements HeardSpeaker {
 
 function replaced(listeners: ReadonlySet<Listener>, before: Listener, after: Listener) {
   return listeners.has(before) ? new Set([...listeners, after]) : listeners;
-}
-
-function presentOf({ sequenceNumber, timestamp, payload }: MediaPacket) {
-  const durationSamples = opusPacketSamples(payload) ?? 0;
-  return { sequenceNumber, timestamp, payload, durationSamples, isLost: false };
 }

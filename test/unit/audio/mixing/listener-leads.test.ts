@@ -18,18 +18,24 @@ beforeAll(async () => {
 });
 
 /** True while one of two speakers, who talk by turns, says a word. */
-const talksAt = (atMs: number, turn: number): boolean =>
-  Math.floor(atMs / (WORD_MS + PAUSE_MS)) % 2 === turn && atMs % (WORD_MS + PAUSE_MS) < WORD_MS;
+const talksAt = (atMs: number, turn: number, pauseMs = PAUSE_MS): boolean =>
+  Math.floor(atMs / (WORD_MS + pauseMs)) % 2 === turn && atMs % (WORD_MS + pauseMs) < WORD_MS;
 
-/** One of two speakers who talk by turns, and whose packets come `laterMs` later than every `packetMs`. */
-async function speakerOf(peer: string, turn: number, packetMs: number, laterMs: () => number) {
+/** One of two speakers, whose packets come `laterMs` later than every `packetMs`. @param talks true while it says a word */
+async function speakerOf(
+  peer: string,
+  packetMs: number,
+  laterMs: () => number,
+  talks: (atMs: number) => boolean,
+  forMs = FOR_MS,
+) {
   const [word, pause] = await Promise.all([
     encodeOpus(tone(200, 0.2, 600), packetMs),
     encodeOpus(noise(-PAUSE_LEVEL, 600, 1), packetMs),
   ]);
   const arrivals: Arrival[] = [];
-  for (let number = 0; number * packetMs < FOR_MS; number += 1) {
-    const isTalking = talksAt(number * packetMs, turn);
+  for (let number = 0; number * packetMs < forMs; number += 1) {
+    const isTalking = talks(number * packetMs);
     const payloads = isTalking ? word : pause;
     const packet = {
       sequenceNumber: number & 0xffff,
@@ -43,6 +49,31 @@ async function speakerOf(peer: string, turn: number, packetMs: number, laterMs: 
   return arrivals;
 }
 
+/** Plays two speakers by turns to a listener. @returns how much longer its frames are than the time in which they came */
+async function hearTurns(packetMs: number, apartMs: number, jitterMs: number, lateMs: number) {
+  const random = seededRandom(3);
+  const jitter = () => random() * jitterMs;
+  const room = new SimulatedRoom(codecs, ['a', 'b'], lateMs, true);
+  const { frames, framesAtMs } = room.listen('c', { codec: 'opus' });
+  await room.play(
+    await speakerOf(
+      'a',
+      packetMs,
+      () => 1 + jitter(),
+      (atMs) => talksAt(atMs, 0),
+    ),
+    await speakerOf(
+      'b',
+      packetMs,
+      () => 1 + apartMs + jitter(),
+      (atMs) => talksAt(atMs, 1),
+    ),
+  );
+  room.mixer.close();
+  const soundMs = frames.reduce((sum, frame) => sum + opusPacketSamples(frame)! / 48, 0);
+  return { leadMs: soundMs - (framesAtMs.at(-1)! - framesAtMs[0]!), framesAtMs };
+}
+
 describe('listeners to Opus, where two speakers talk by turns', () => {
   test.each([
     [20, 5, 0],
@@ -52,17 +83,7 @@ describe('listeners to Opus, where two speakers talk by turns', () => {
   ])(
     'packets of %i ms, %i ms apart, with %i ms of jitter: nothing adds up, and words are whole',
     async (packetMs, apartMs, jitterMs) => {
-      const random = seededRandom(3);
-      const jitter = () => random() * jitterMs;
-      const room = new SimulatedRoom(codecs, ['a', 'b'], 0, true);
-      const { frames, framesAtMs } = room.listen('c', { codec: 'opus' });
-      await room.play(
-        await speakerOf('a', 0, packetMs, () => 1 + jitter()),
-        await speakerOf('b', 1, packetMs, () => 1 + apartMs + jitter()),
-      );
-      room.mixer.close();
-      const soundMs = frames.reduce((sum, frame) => sum + opusPacketSamples(frame)! / 48, 0);
-      const leadMs = soundMs - (framesAtMs.at(-1)! - framesAtMs[0]!);
+      const { leadMs, framesAtMs } = await hearTurns(packetMs, apartMs, jitterMs, 0);
       expect(leadMs).toBeLessThanOrEqual(40 + packetMs);
       expect(leadMs).toBeGreaterThanOrEqual(-20);
       // A packet is only left out long after a word.
@@ -72,9 +93,42 @@ describe('listeners to Opus, where two speakers talk by turns', () => {
       expect(gaps.length).toBeGreaterThan(0);
       for (const atMs of gaps) {
         const isWord = [0, 1].some((turn) => talksAt(atMs - packetMs, turn));
-        const wasWord = [0, 1].some((turn) => talksAt(atMs - 400, turn));
+        const wasWord = [0, 1].some((turn) => talksAt(atMs - 120 - packetMs, turn));
         expect(isWord || wasWord, `a packet is left out at ${atMs} ms`).toBe(false);
       }
     },
   );
+
+  test.each([
+    [20, 15],
+    [20, 25],
+    [60, 15],
+    [60, 25],
+  ])(
+    'packets of %i ms, and a mixing thread that is %i ms late: nothing adds up',
+    async (packetMs, lateMs) => {
+      const { leadMs } = await hearTurns(packetMs, 12, 8, lateMs);
+      expect(leadMs).toBeLessThanOrEqual(40 + 2 * packetMs);
+      expect(leadMs).toBeGreaterThanOrEqual(-packetMs - 20);
+    },
+  );
+
+  test('what a speaker has not sent for a while has been played: nothing is left out for it afterwards', async () => {
+    const outage = { fromMs: 60_000, toMs: 70_000 };
+    const room = new SimulatedRoom(codecs, ['a', 'b'], 0, true);
+    const { framesAtMs } = room.listen('c', { codec: 'opus' });
+    const streams = await Promise.all(
+      ['a', 'b'].map(async (peer, turn) => {
+        // Pauses are too short for anything to be left out, so that changes of speaker add up.
+        const talks = (atMs: number) => atMs < 59_000 && talksAt(atMs, turn, 100);
+        const all = await speakerOf(peer, 60, () => 1 + 12 * turn, talks, 80_000);
+        return all.filter(({ atMs }) => atMs < outage.fromMs || atMs > outage.toMs);
+      }),
+    );
+    await room.play(...streams);
+    room.mixer.close();
+    const later = framesAtMs.filter((atMs) => atMs > outage.toMs);
+    expect(later.length).toBeGreaterThan(100);
+    expect(later.filter((atMs, i) => i > 0 && atMs - later[i - 1]! > 100)).toEqual([]);
+  });
 });
