@@ -11,7 +11,7 @@ export const UNTIL_REFUSED = Infinity;
 const wait = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
 /**
- * Feeds messages to an ingest, one each 20 ms by the clock that it is told, and returns its packets.
+ * Feeds messages to an ingest, one each 10 ms by the clock that it is told, and returns its packets.
  * @param leastPackets waited for, unless a fault comes: what is decoded in a thread comes out later
  */
 export async function hearStream(
@@ -33,7 +33,7 @@ export async function hearStream(
     },
   );
   for (const [i, message] of messages.entries()) {
-    ingest.push(message, i * 20);
+    ingest.push(message, i * 10);
     // Encoders open asynchronously.
     if (i < 3) await wait(5);
   }
