@@ -67,7 +67,7 @@ describe.skipIf(ADDRESS === '')('a browser at another address of the machine', (
     await expect
       .poll(() => notice.innerText(), SETTLING)
       .toBe(
-        'The browser gives a microphone only to pages on https or localhost. You can listen, but nobody hears you.',
+        'The browser allows the microphone only on pages over https, or on localhost. You can listen, but nobody hears you.',
       );
     await vi.waitFor(
       async () => expect(peakHz(await browser.hear('door phone'))).toBe(1000),
