@@ -130,6 +130,8 @@ async function measure(load: AttackLoad): Promise<Omit<Measured, 'floor'>> {
   const quietMs = await askGap(listeners);
   const before = { heap: await gateway.askHeapBytes(), redis: await redisBytes(redis) };
   const keysBefore = await keysOf(redis);
+  // The garbage collection is over, and what it has held up is heard.
+  await sleep(SETTLE_MS);
   gateway.resetProbe();
   await askGap(listeners);
   const attackers = await attack(gateway.url, key, load);
