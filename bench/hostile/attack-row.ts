@@ -67,8 +67,9 @@ export const mayStay = (key: string) => STAYING.some((pattern) => pattern.test(k
 /** True if the server had to bear what the attack's name says. */
 function hasAttacked(attack: Attack, report: AttackReport, clients: number): boolean {
   const { connections, accepted, messages } = report;
-  // Most of those that connect again and again are to be refused.
-  if ('reconnectAfter' in attack || 'isRefused' in attack) return connections >= leastSent(clients);
+  // Most of those that connect again and again are to be refused; a bare server refuses none.
+  if ('reconnectAfter' in attack) return connections >= leastSent(clients);
+  if ('isRefused' in attack) return Math.max(connections, messages) >= leastSent(clients);
   return accepted >= clients * LEAST_ACCEPTED && messages >= leastSent(clients);
 }
 

@@ -40,7 +40,7 @@ export type RawAttack = {
   isOverTls?: true;
   /** Largest number of clients, where one process cannot be more. */
   mostClients?: number;
-  /** Most of its connections are to be refused: it is an attack if there were enough of them. */
+  /** Most of its connections are to be refused: it is an attack if there were enough of them, or of its messages. */
   isRefused?: true;
   /** Nothing of it is for a server that only relays: there is no floor but quiet. */
   hasNoFloor?: true;

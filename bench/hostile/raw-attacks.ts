@@ -250,7 +250,7 @@ export const RAW_ATTACKS: RawAttack[] = [
   },
   { name: 'WHIP sessions that begin and end', open: publish },
   {
-    name: `RTP without pause over WebRTC (${MOST_WEBRTC_CLIENTS} clients in context of 500)`,
+    name: `RTP without pause over WebRTC (${MOST_WEBRTC_CLIENTS} clients in place of 500)`,
     open: floodRtp,
     mostClients: MOST_WEBRTC_CLIENTS,
     hasNoFloor: true,

@@ -55,6 +55,13 @@ test('an attack that only connects needs connections, not messages', () => {
   expect(isWithin(going, { ...row, attackers: NOTHING_SENT }, 1)).toBe(false);
 });
 
+test('an attack whose connections are refused needs connections, or messages where none is', () => {
+  const refused = { ...NOTHING_SENT, accepted: 0, connections: 100, told: { '400': 100 } };
+  const pipeline = attackCalled('HTTP requests in a pipeline');
+  expect(isWithin(pipeline, { ...QUIET, attackers: refused }, 1)).toBe(true);
+  expect(isWithin(pipeline, { ...QUIET, attackers: NOTHING_SENT }, 1)).toBe(false);
+});
+
 test('a client that replaces itself must be told so', () => {
   const connecting = { ...NOTHING_SENT, connections: 100 };
   const row = { ...QUIET, floor: { ...FLOOR, attackers: connecting } };
