@@ -84,9 +84,7 @@ export class ListenerLeads {
     const state = this.#ahead.get(listener);
     const durationMs = durationSamples / SAMPLES_PER_MS;
     if (!state) return false;
-    const { pausedMs } = state.source;
-    state.leadMs = Math.max(0, state.leadMs - (pausedMs - state.pausedMs));
-    state.pausedMs = pausedMs;
+    takePauses(state);
     if (state.leadMs < durationMs) return false;
     if (nowMs - state.leftOutAtMs < LEFT_OUT_EVERY_MS) return false;
     state.leftOutAtMs = nowMs;
@@ -132,7 +130,10 @@ export class ListenerLeads {
     }
     const before = state.source;
     if (before === source) return;
-    if (!before.newcomers.delete(listener)) state.endedAtMs = before.endsAtMs;
+    if (!before.newcomers.delete(listener)) {
+      takePauses(state);
+      state.endedAtMs = before.endsAtMs;
+    }
     source.newcomers.add(listener);
     state.source = source;
   }
@@ -160,4 +161,12 @@ export class ListenerLeads {
     if (state.leadMs >= FRAME_MS) this.#ahead.set(listener, state);
     else this.#ahead.delete(listener);
   }
+}
+
+/** Takes off the lead what a listener has played in pauses of its source. */
+function takePauses(state: State): void {
+  const { pausedMs } = state.source;
+  if (pausedMs > state.pausedMs)
+    state.leadMs = Math.max(0, state.leadMs - pausedMs + state.pausedMs);
+  state.pausedMs = pausedMs;
 }

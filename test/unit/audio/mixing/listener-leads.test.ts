@@ -1,6 +1,9 @@
 import { beforeAll, describe, expect, test } from 'vitest';
 import { type Codecs, loadCodecs } from '../../../../src/audio/codecs.ts';
 import { opusPacketSamples } from '../../../../src/audio/opus-packet.ts';
+import { FrameSource, ListenerLeads } from '../../../../src/audio/mixing/listener-leads.ts';
+import type { Listener } from '../../../../src/audio/mixing/subscriptions.ts';
+import { SAMPLES_PER_MS } from '../../../../src/rtp/clock-rate.ts';
 import { seededRandom } from '../../../support/random.ts';
 import { type Arrival, SimulatedRoom } from '../../../support/simulated-room.ts';
 import { encodeOpus, tone } from '../../../support/sound.ts';
@@ -130,5 +133,38 @@ describe('listeners to Opus, where two speakers talk by turns', () => {
     const later = framesAtMs.filter((atMs) => atMs > outage.toMs);
     expect(later.length).toBeGreaterThan(100);
     expect(later.filter((atMs, i) => i > 0 && atMs - later[i - 1]! > 100)).toEqual([]);
+  });
+
+  test('a pause of one speaker before the change to another takes off the lead, too', () => {
+    const leads = new ListenerLeads();
+    const listener: Listener = {
+      peer: 'c',
+      format: { codec: 'opus' },
+      delivery: 'mix',
+      volume: {},
+      deliver: () => {},
+      concealed: () => {},
+    };
+    const [a, b] = [{ source: new FrameSource() }, { source: new FrameSource() }];
+    const hear = (speaker: typeof a) =>
+      leads.plan(new Map(), new Map([[speaker, new Set([listener])]]));
+    const samples = 60 * SAMPLES_PER_MS;
+    let nowMs = 0;
+    const send = ({ source }: typeof a, afterMs: number) => {
+      nowMs += afterMs;
+      leads.sent(source, samples, nowMs);
+    };
+    hear(a);
+    send(a, 0);
+    // Each change comes 10 ms after a packet of 60 ms.
+    for (const speaker of [b, a, b]) {
+      hear(speaker);
+      send(speaker, 10);
+    }
+    expect(leads.leavesOut(listener, samples, nowMs)).toBe(true);
+    send(b, 5000);
+    hear(a);
+    send(a, 60);
+    expect(leads.leavesOut(listener, samples, nowMs + 1000)).toBe(false);
   });
 });
