@@ -68,7 +68,7 @@ export function addSession(
   return { session, receive: (data, isBinary) => receiver.receive(data, isBinary) };
 }
 
-/** Returns the parts of a session that need no function of this file. */
+/** Returns the parts of a session that do not depend on its end or its location. */
 function partsOf(
   { stream, query, credentials }: KnownClient,
   { sessionId, connectionId }: Ids,

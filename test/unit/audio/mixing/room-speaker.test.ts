@@ -9,7 +9,7 @@ const PACKET = Buffer.alloc(80, 0x55).fill(0xf8, 0, 1);
 /** Head of a frame that is forwarded apart. */
 const HEAD_BYTES = 4;
 
-/** A speaker and its listeners, of whom one hears all speakers apart. */
+/** Opens a speaker with two listeners: one with `delivery=mix`, and one with `delivery=forward`, which hears all speakers apart. */
 function openSpeaker() {
   const speaker = new RoomSpeaker(1, 'a', 1, new ListenerLeads());
   const sent: { atMs: number; isEmpty: boolean }[] = [];
