@@ -2,7 +2,7 @@ import type { DeclaredFormat, InputFormat } from '../audio/format.ts';
 import { canBeginAnywhere } from '../audio/format.ts';
 import type { Codecs } from '../audio/codecs.ts';
 import type { Detection } from '../audio/ingest/detection/detector.ts';
-import type { OpusOutlet, OpusSink } from '../audio/ingest/ingest.ts';
+import type { OpusTarget, OpusSink } from '../audio/ingest/ingest.ts';
 import { AudioInput } from '../audio/ingest/input.ts';
 import type { LastPackets } from '../audio/ingest/splice.ts';
 import { counters } from '../counters.ts';
@@ -50,7 +50,7 @@ export class ClientInput {
   /** Messages that arrived while the client was joining a room, or after a request that may change where or how they are heard. */
   readonly #held: HeldAudio;
   /** Leads the packets of the client into its room. */
-  readonly #outlet: OpusOutlet = { sink: toNobody };
+  readonly #target: OpusTarget = { sink: toNobody };
   #input: AudioInput;
   #isInRoom = false;
   #inRoomSinceMs = -Infinity;
@@ -118,13 +118,13 @@ export class ClientInput {
     // Audio that was sent behind the join is meant for the room.
     this.#inRoomSinceMs = this.nextAtMs;
     this.cut();
-    this.#outlet.sink = sink ? this.#sinkSince(this.#inRoomSinceMs, sink) : toNobody;
+    this.#target.sink = sink ? this.#sinkSince(this.#inRoomSinceMs, sink) : toNobody;
     this.drain();
   }
 
   /** Ends a packet with what has been handed on: later messages do not continue it. To be called after {@link flush}. */
   cut(): void {
-    this.#outlet.cutMs = this.nextAtMs;
+    this.#target.cutMs = this.nextAtMs;
   }
 
   /** Takes one binary message of at least one byte. A message outside of any room is dropped. */
@@ -160,7 +160,7 @@ export class ClientInput {
   close(): void {
     this.#held.clear();
     this.#isInRoom = false;
-    this.#outlet.sink = toNobody;
+    this.#target.sink = toNobody;
     this.#input.close();
   }
 
@@ -168,7 +168,7 @@ export class ClientInput {
   #sinkSince(sinceMs: number, sink: OpusSink): OpusSink {
     return (packet, durationSamples, audioLevel, atMs) => {
       if (atMs < sinceMs) return;
-      this.#outlet.sink = sink;
+      this.#target.sink = sink;
       sink(packet, durationSamples, audioLevel, atMs);
     };
   }
@@ -191,7 +191,7 @@ export class ClientInput {
     return new AudioInput(
       declared,
       this.#codecs,
-      this.#outlet,
+      this.#target,
       { onDetected, onOpaque: (message, atMs) => this.#relay(message, atMs), onMismatch, onFault },
       before,
       assumed && canBeginAnywhere(assumed) ? assumed : undefined,

@@ -3,7 +3,7 @@ import { isCompressed, isContainer, isSamples, type KnownFormat } from '../forma
 import { ContainerIngest } from './container-ingest.ts';
 import { DECODED_FORMATS } from './decoded-formats.ts';
 import { DecodedIngest } from './decoded-ingest.ts';
-import type { Ingest, IngestEvents, OpusOutlet } from './ingest.ts';
+import type { Ingest, IngestEvents, OpusTarget } from './ingest.ts';
 import type { LastPackets } from './splice.ts';
 import { OpusIngest } from './opus-ingest.ts';
 import { SampleIngest } from './sample-ingest.ts';
@@ -16,16 +16,16 @@ import { WavIngest } from './wav-ingest.ts';
 export async function createIngest(
   format: KnownFormat,
   codecs: Codecs,
-  outlet: OpusOutlet,
+  target: OpusTarget,
   events: IngestEvents,
   before?: LastPackets,
 ): Promise<Ingest> {
-  if (isSamples(format)) return SampleIngest.open(format, codecs, outlet, before);
-  if (format.codec === 'wav') return new WavIngest(codecs, outlet, events, before);
+  if (isSamples(format)) return SampleIngest.open(format, codecs, target, before);
+  if (format.codec === 'wav') return new WavIngest(codecs, target, events, before);
   if (isCompressed(format)) {
     const decoded = { ...DECODED_FORMATS[format.codec], name: format.codec };
-    return new DecodedIngest(decoded, codecs, outlet, events, before);
+    return new DecodedIngest(decoded, codecs, target, events, before);
   }
-  const packets = new OpusIngest(await codecs.opus.createDecoder(), outlet);
+  const packets = new OpusIngest(await codecs.opus.createDecoder(), target);
   return isContainer(format) ? new ContainerIngest(format.codec, packets, events.onFault) : packets;
 }

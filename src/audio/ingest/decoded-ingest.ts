@@ -5,7 +5,7 @@ import type { Codecs } from '../codecs.ts';
 import type { FrameDecoder } from '../decoding/decoder-thread.ts';
 import type { FrameCodec } from '../decoding/frame-codecs.ts';
 import type { FrameReader, FrameSink } from './frame-reader.ts';
-import type { Ingest, IngestEvents, OpusOutlet } from './ingest.ts';
+import type { Ingest, IngestEvents, OpusTarget } from './ingest.ts';
 import type { LastPackets } from './splice.ts';
 import { SampleEncoder } from './sample-encoder.ts';
 import { HEADS, StreamBudget, unreadable } from './stream-budget.ts';
@@ -49,7 +49,7 @@ export type DecodedFormat = {
 export class DecodedIngest implements Ingest {
   readonly #format: DecodedFormat;
   readonly #codecs: Codecs;
-  readonly #outlet: OpusOutlet;
+  readonly #target: OpusTarget;
   readonly #events: IngestEvents;
   readonly #decoder: FrameDecoder;
   #reader: FrameReader;
@@ -70,13 +70,13 @@ export class DecodedIngest implements Ingest {
   constructor(
     format: DecodedFormat,
     codecs: Codecs,
-    outlet: OpusOutlet,
+    target: OpusTarget,
     events: IngestEvents,
     before?: LastPackets,
   ) {
     this.#format = format;
     this.#codecs = codecs;
-    this.#outlet = outlet;
+    this.#target = target;
     this.#events = events;
     this.#before = before;
     this.#decoder = codecs.frames.open(format.codec);
@@ -190,7 +190,7 @@ export class DecodedIngest implements Ingest {
   #nextJob(): Frame[] {
     let durationMs = 0;
     let count = 0;
-    const { cutMs = -Infinity } = this.#outlet;
+    const { cutMs = -Infinity } = this.#target;
     const isAfterCut = ({ atMs }: Frame) => atMs >= cutMs;
     const first = this.#frames[0]!;
     while (count < Math.min(this.#frames.length, MAX_JOB_FRAMES) && durationMs < JOB_MS) {
@@ -209,7 +209,7 @@ export class DecodedIngest implements Ingest {
     this.#encoder = undefined;
     const before = this.#before;
     this.#before = undefined;
-    const encoder = await SampleEncoder.open(rateHz, this.#codecs, this.#outlet, before);
+    const encoder = await SampleEncoder.open(rateHz, this.#codecs, this.#target, before);
     if (this.#isClosed) {
       encoder.close();
       return undefined;

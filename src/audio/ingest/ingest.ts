@@ -8,8 +8,8 @@ export type OpusSink = (
   atMs: number,
 ) => void;
 
-/** Holder of a sink that may change: ingests call the sink directly. */
-export type OpusOutlet = {
+/** Target of the packets of an ingest, which reads `sink` for each packet: it may be exchanged. */
+export type OpusTarget = {
   sink: OpusSink;
   /**
    * Arrival time of the first message after the last change of room or mute, ms: no packet contains sound from both sides of it. Absent

@@ -23,7 +23,7 @@ import {
 } from '../format.ts';
 import { frameBytesOf } from '../samples.ts';
 import { createIngest } from './create-ingest.ts';
-import type { Ingest, OpusOutlet, OpusSink } from './ingest.ts';
+import type { Ingest, OpusTarget, OpusSink } from './ingest.ts';
 import {
   type AudioInputEvents,
   beginsOther,
@@ -82,7 +82,7 @@ function endsPause({ arrivals }: FormatDetector, nowMs: number): boolean {
 /** Input of one peer: converts binary messages of any format for its uplink. */
 export class AudioInput {
   readonly #codecs: Codecs;
-  readonly #outlet: OpusOutlet;
+  readonly #target: OpusTarget;
   readonly #events: AudioInputEvents;
   readonly #isDeclared: boolean;
   #state: InputState;
@@ -103,13 +103,13 @@ export class AudioInput {
   constructor(
     declared: DeclaredFormat,
     codecs: Codecs,
-    outlet: OpusOutlet,
+    target: OpusTarget,
     events: AudioInputEvents,
     before?: LastPackets,
     assumed?: InputFormat,
   ) {
     this.#codecs = codecs;
-    this.#outlet = outlet;
+    this.#target = target;
     this.#events = events;
     this.#isDeclared = declared !== 'auto';
     this.#state = { name: 'detecting', detector: new FormatDetector(0, turns) };
@@ -257,7 +257,7 @@ export class AudioInput {
         : await createIngest(
             format,
             this.#codecs,
-            isFile ? this.#outletOfFile((sound) => this.#passOn(ingest, sound)) : this.#outlet,
+            isFile ? this.#targetOfFile((sound) => this.#passOn(ingest, sound)) : this.#target,
             {
               onFault: (fault) => this.#fail(ingest, fault),
               onInside: (inside) => this.#foundInside(ingest, inside),
@@ -283,12 +283,12 @@ export class AudioInput {
     this.#ingestHeld(wholeMessages(held, startsAtBytes, format));
   }
 
-  #outletOfFile(hear: (sound: Parameters<OpusSink>) => void): OpusOutlet {
-    const outlet = this.#outlet;
+  #targetOfFile(hear: (sound: Parameters<OpusSink>) => void): OpusTarget {
+    const target = this.#target;
     return {
       sink: (...sound) => hear(sound),
       get cutMs() {
-        return outlet.cutMs;
+        return target.cutMs;
       },
     };
   }
@@ -459,7 +459,7 @@ export class AudioInput {
       this.#state.unheard = undefined;
       this.#state.file?.reset();
     }
-    this.#outlet.sink(...sound);
+    this.#target.sink(...sound);
   }
 
   /** Handles bytes that cannot be decoded: in an undeclared stream they are of another format, or of an unknown one. */

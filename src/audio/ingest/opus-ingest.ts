@@ -1,7 +1,7 @@
 import { counters } from '../../counters.ts';
 import { PartylineError } from '../../protocol/errors.ts';
 import { SILENCE_LEVEL } from '../../rtp/packet.ts';
-import type { Ingest, OpusOutlet } from './ingest.ts';
+import type { Ingest, OpusTarget } from './ingest.ts';
 import { audioLevelOf } from '../level.ts';
 import type { OpusDecoder } from '../opus-codec.ts';
 import { boundedOpusPacket, isOpusSilence, opusPacketSamples } from '../opus-packet.ts';
@@ -28,15 +28,15 @@ const METERED_SAMPLES = 960;
 /** Ingest of Opus: hands on packets unchanged, but for excessive padding; decodes some of them to measure their level. */
 export class OpusIngest implements Ingest {
   readonly #meter: OpusDecoder;
-  readonly #outlet: OpusOutlet;
+  readonly #target: OpusTarget;
   #audioLevel = SILENCE_LEVEL;
   #untilMeter = 0;
   /** Number of consecutive malformed packets; its initial value refuses a stream that does not begin with Opus at once. */
   #malformedInARow = MAX_MALFORMED_IN_A_ROW - 1;
 
-  constructor(meter: OpusDecoder, outlet: OpusOutlet) {
+  constructor(meter: OpusDecoder, target: OpusTarget) {
     this.#meter = meter;
-    this.#outlet = outlet;
+    this.#target = target;
   }
 
   push(message: Buffer, atMs: number): void {
@@ -50,7 +50,7 @@ export class OpusIngest implements Ingest {
       throw new PartylineError('unsupported_audio', 'The binary frames are not Opus packets.');
     }
     this.#malformedInARow = 0;
-    this.#outlet.sink(packet, durationSamples, this.#audioLevel, atMs);
+    this.#target.sink(packet, durationSamples, this.#audioLevel, atMs);
   }
 
   /** Has no effect: each message is a packet. */

@@ -1,6 +1,6 @@
 import type { Codecs } from '../codecs.ts';
 import { FRAME_MS, FRAME_SAMPLES, SAMPLE_RATE_HZ } from '../format.ts';
-import type { OpusOutlet } from './ingest.ts';
+import type { OpusTarget } from './ingest.ts';
 import { bestPlace, type Splice, spliceAfter, type LastPackets } from './splice.ts';
 import { audioLevelOf } from '../level.ts';
 import { crossFade } from '../ramps.ts';
@@ -20,7 +20,7 @@ const NOTHING = new Float32Array(0);
 export class SampleEncoder {
   readonly #encoder: OpusEncoder;
   readonly #resampler: Resampler | undefined;
-  readonly #outlet: OpusOutlet;
+  readonly #target: OpusTarget;
   readonly #frame: Float32Array;
   #filledSamples = 0;
   /** Arrival time of the last samples, ms. */
@@ -35,7 +35,7 @@ export class SampleEncoder {
   static async open(
     sampleRateHz: number,
     codecs: Codecs,
-    outlet: OpusOutlet,
+    target: OpusTarget,
     before?: LastPackets,
   ): Promise<SampleEncoder> {
     const rateHz = OPUS_RATES_HZ.find((rate) => rate >= sampleRateHz) ?? SAMPLE_RATE_HZ;
@@ -44,7 +44,7 @@ export class SampleEncoder {
     try {
       const splice = before && (await spliceAfter(before, rateHz, codecs));
       const encoder = await codecs.opus.createEncoder(rateHz);
-      return new SampleEncoder(rateHz, { encoder, resampler }, outlet, splice);
+      return new SampleEncoder(rateHz, { encoder, resampler }, target, splice);
     } catch (fault) {
       resampler?.close();
       throw fault;
@@ -54,18 +54,18 @@ export class SampleEncoder {
   private constructor(
     rateHz: number,
     codecs: { encoder: OpusEncoder; resampler: Resampler | undefined },
-    outlet: OpusOutlet,
+    target: OpusTarget,
     splice: Splice | undefined,
   ) {
     this.#frame = new Float32Array((rateHz * FRAME_MS) / 1000);
     this.#encoder = codecs.encoder;
     this.#resampler = codecs.resampler;
-    this.#outlet = outlet;
+    this.#target = target;
     this.#splice = splice;
   }
 
   push(samples: Float32Array, atMs: number): void {
-    const { cutMs = -Infinity } = this.#outlet;
+    const { cutMs = -Infinity } = this.#target;
     const isCut = this.#atMs < cutMs && atMs >= cutMs;
     if (isCut || atMs - this.#atMs >= LEAST_PAUSE_MS) this.skip();
     this.#atMs = atMs;
@@ -105,7 +105,7 @@ export class SampleEncoder {
       if (this.#filledSamples < this.#frame.length) return;
       const left = this.#splice ? this.#joinOn(this.#splice, atMs) : NOTHING;
       const packet = this.#encoder.encode(this.#frame);
-      this.#outlet.sink(packet, FRAME_SAMPLES, audioLevelOf(this.#frame), atMs);
+      this.#target.sink(packet, FRAME_SAMPLES, audioLevelOf(this.#frame), atMs);
       this.#frame.set(left);
       this.#filledSamples = left.length;
     }

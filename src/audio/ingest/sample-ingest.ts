@@ -1,6 +1,6 @@
 import type { Codecs } from '../codecs.ts';
 import type { SampleFormat } from '../format.ts';
-import type { Ingest, OpusOutlet } from './ingest.ts';
+import type { Ingest, OpusTarget } from './ingest.ts';
 import type { LastPackets } from './splice.ts';
 import { downmix, frameBytesOf, openSampleReader, type SampleReader } from '../samples.ts';
 import { SampleEncoder } from './sample-encoder.ts';
@@ -17,12 +17,12 @@ export class SampleIngest implements Ingest {
   static async open(
     format: SampleFormat,
     codecs: Codecs,
-    outlet: OpusOutlet,
+    target: OpusTarget,
     before?: LastPackets,
   ): Promise<SampleIngest> {
     return new SampleIngest(
       format,
-      await SampleEncoder.open(format.rateHz, codecs, outlet, before),
+      await SampleEncoder.open(format.rateHz, codecs, target, before),
     );
   }
 

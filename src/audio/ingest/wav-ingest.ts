@@ -1,6 +1,6 @@
 import type { Codecs } from '../codecs.ts';
 import type { SampleFormat } from '../format.ts';
-import type { Ingest, IngestEvents, OpusOutlet, SamplesNext } from './ingest.ts';
+import type { Ingest, IngestEvents, OpusTarget, SamplesNext } from './ingest.ts';
 import type { LastPackets } from './splice.ts';
 import { SampleIngest } from './sample-ingest.ts';
 import { RECORDINGS, StreamBudget, unreadable } from './stream-budget.ts';
@@ -13,7 +13,7 @@ type Opening = { format: SampleFormat; held: Piece[] };
 /** Ingest of RIFF WAVE: one endless file, or file after file. */
 export class WavIngest implements Ingest {
   readonly #codecs: Codecs;
-  readonly #outlet: OpusOutlet;
+  readonly #target: OpusTarget;
   readonly #events: IngestEvents;
   #before: LastPackets | undefined;
   #reader = this.#openReader();
@@ -34,9 +34,9 @@ export class WavIngest implements Ingest {
   #isClosed = false;
 
   /** @param before last packets that were handed on before this ingest takes over, in the middle of a sound */
-  constructor(codecs: Codecs, outlet: OpusOutlet, events: IngestEvents, before?: LastPackets) {
+  constructor(codecs: Codecs, target: OpusTarget, events: IngestEvents, before?: LastPackets) {
     this.#codecs = codecs;
-    this.#outlet = outlet;
+    this.#target = target;
     this.#events = events;
     this.#before = before;
   }
@@ -109,7 +109,7 @@ export class WavIngest implements Ingest {
     for (let next = this.#openings[0]; next; next = this.#openings[0]) {
       const before = this.#before;
       this.#before = undefined;
-      const ingest = await SampleIngest.open(next.format, this.#codecs, this.#outlet, before);
+      const ingest = await SampleIngest.open(next.format, this.#codecs, this.#target, before);
       if (this.#isClosed) {
         ingest.close();
         return;

@@ -7,7 +7,7 @@ import {
 } from '../../../../src/audio/format.ts';
 import { createIngest } from '../../../../src/audio/ingest/create-ingest.ts';
 import { DECODED_FORMATS } from '../../../../src/audio/ingest/decoded-formats.ts';
-import type { OpusOutlet } from '../../../../src/audio/ingest/ingest.ts';
+import type { OpusTarget } from '../../../../src/audio/ingest/ingest.ts';
 import type { LastPackets } from '../../../../src/audio/ingest/splice.ts';
 import { openSampleWriter, upmix } from '../../../../src/audio/samples.ts';
 import { readFixture } from '../../../support/fixtures.ts';
@@ -178,12 +178,12 @@ test('compressed frames from before and after a cut are not handed on in one pac
   const reader = DECODED_FORMATS.mp3.openReader((bytes) => frames.push(bytes));
   reader.push(readFixture('speech.mp3'));
   const atMs: number[] = [];
-  const outlet: OpusOutlet = { sink: (...[, , , packetAtMs]) => void atMs.push(packetAtMs) };
+  const target: OpusTarget = { sink: (...[, , , packetAtMs]) => void atMs.push(packetAtMs) };
   const events = { onFault: (fault: unknown) => expect(fault).toBe(undefined), onInside: () => {} };
-  const ingest = await createIngest({ codec: 'mp3' }, codecs, outlet, events);
+  const ingest = await createIngest({ codec: 'mp3' }, codecs, target, events);
   // The decoder is given five frames of 24 ms at a time: of these the last four wait for another.
   ingest.push(Buffer.concat(frames.slice(0, 14)), 0);
-  outlet.cutMs = 500;
+  target.cutMs = 500;
   ingest.push(Buffer.concat(frames.slice(14, 40)), 500);
   await vi.waitFor(() => expect(atMs.length).toBeGreaterThan(40), { timeout: 10_000 });
   // The first two frames may hold no sound.
