@@ -14,7 +14,7 @@ import type { Media } from './open-media.ts';
 import type { Store } from './open-store.ts';
 import type { UsageParts } from './open-usage.ts';
 import type { ProcessesHealth } from './opening.ts';
-import { SharedLook } from './shared-look.ts';
+import { CachedReading } from './cached-reading.ts';
 
 type Parts = Store &
   Media & {
@@ -31,12 +31,12 @@ type Parts = Store &
 /** State of this process at a moment, for operators, health checks and metrics. */
 export class NodeState {
   readonly #parts: Parts;
-  readonly #redis: SharedLook<boolean>;
+  readonly #redis: CachedReading<boolean>;
 
   /** @param redisEveryMs minimum interval between checks of Redis: anybody may ask for readiness */
   constructor(parts: Parts, redisEveryMs: number) {
     this.#parts = parts;
-    this.#redis = new SharedLook(() => parts.redis.isAvailable(), redisEveryMs);
+    this.#redis = new CachedReading(() => parts.redis.isAvailable(), redisEveryMs);
   }
 
   /** Names of the other processes of the node that hang. */
