@@ -4,7 +4,7 @@ import { type Authenticator, bearerOf, type Credentials } from '../accounts/auth
 import type { RateLimits } from '../accounts/rate-limits.ts';
 import { PartylineError } from '../protocol/errors.ts';
 
-/** Authenticates REST requests. Its hooks run before the body is read, so that strangers are refused at the least cost. */
+/** Authenticates REST requests. Its hooks run before the body is read, so that clients without a key are refused at the least cost. */
 export class RestGuard {
   readonly #authenticator: Authenticator;
   readonly #limits: RateLimits;

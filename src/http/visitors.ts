@@ -2,16 +2,16 @@ import type { Socket } from 'node:net';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { PartylineError } from '../protocol/errors.ts';
 import { RefusalLog } from './refusal-log.ts';
-import { Strangers } from './strangers.ts';
+import { UnauthenticatedConnections } from './unauthenticated-connections.ts';
 
 /** Delay until the next attempt that an address with too many connections is told, ms. */
 const RETRY_AFTER_MS = 5000;
 /** Routes that machines poll every few seconds: their requests are not logged. */
 const QUIET = new Set(['/healthz', '/readyz', '/metrics']);
 
-/** Distinguishes authenticated clients from strangers, for connection limits and log lines. */
+/** Distinguishes authenticated clients from others, for connection limits and log lines. */
 export class Visitors {
-  readonly #strangers: Strangers;
+  readonly #unauthenticated: UnauthenticatedConnections;
   readonly #refusals: RefusalLog;
   readonly #known = new WeakSet<FastifyRequest>();
 
@@ -24,7 +24,7 @@ export class Visitors {
     { isProxied, maxPerAddress }: { isProxied: boolean; maxPerAddress: number },
     summaryEveryMs: number,
   ) {
-    this.#strangers = new Strangers(maxPerAddress);
+    this.#unauthenticated = new UnauthenticatedConnections(maxPerAddress);
     this.#refusals = new RefusalLog(server.log, summaryEveryMs);
     if (isProxied) this.#countRequests(server);
     else this.#countConnections(server);
@@ -37,7 +37,7 @@ export class Visitors {
   /** Notes that a request has been authenticated: until its answer, its connection is not counted. */
   known(request: FastifyRequest): void {
     this.#known.add(request);
-    this.#strangers.forget(request.raw.socket);
+    this.#unauthenticated.forget(request.raw.socket);
     request.log.info({ req: request }, 'incoming request');
   }
 
@@ -54,7 +54,7 @@ export class Visitors {
   #countConnections(server: FastifyInstance): void {
     server.server.on('connection', (connection: Socket) => {
       const { remoteAddress = '' } = connection;
-      if (this.#strangers.arrive(connection, remoteAddress)) return;
+      if (this.#unauthenticated.arrive(connection, remoteAddress)) return;
       this.refused(remoteAddress, 'too many connections');
       connection.destroy();
     });
@@ -62,7 +62,7 @@ export class Visitors {
       const { socket } = request.raw;
       const { remoteAddress = '' } = socket;
       const isCounted =
-        request.ws || socket.destroyed || this.#strangers.arrive(socket, remoteAddress);
+        request.ws || socket.destroyed || this.#unauthenticated.arrive(socket, remoteAddress);
       if (!isCounted) reply.header('connection', 'close');
       done();
     });
@@ -71,11 +71,11 @@ export class Visitors {
   /** Counts a connection through a proxy only from the head of a request to its answer. */
   #countRequests(server: FastifyInstance): void {
     server.addHook('onRequest', (request, _reply, done) => {
-      const isAllowed = this.#strangers.arrive(request.raw.socket, request.ip);
+      const isAllowed = this.#unauthenticated.arrive(request.raw.socket, request.ip);
       done(isAllowed ? undefined : tooManyConnections());
     });
     server.addHook('onResponse', (request, _reply, done) => {
-      this.#strangers.forget(request.raw.socket);
+      this.#unauthenticated.forget(request.raw.socket);
       done();
     });
   }

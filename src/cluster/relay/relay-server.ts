@@ -23,7 +23,7 @@ export type RelayServerParts = {
 /** Number of ports that are tried, beginning with a random one. */
 const MAX_ATTEMPTS = 50;
 /** Connections that have not shown the key yet. Further ones are closed as they come. */
-const MAX_STRANGERS = 64;
+const MAX_UNAUTHENTICATED = 64;
 /** A node that connects sends a probe in each interval; a connection that is silent for longer than this many is dead. */
 const SILENT_PROBES = 30;
 
@@ -33,7 +33,7 @@ export class RelayServer {
   readonly #server: Server;
   readonly #connections = new Set<TLSSocket>();
   /** By address and port. */
-  readonly #strangers = new Map<string, Socket>();
+  readonly #unauthenticated = new Map<string, Socket>();
 
   private constructor(parts: RelayServerParts) {
     const { key, node, timings } = parts;
@@ -85,22 +85,22 @@ export class RelayServer {
   close(): void {
     this.#server.close();
     for (const socket of this.#connections) socket.destroy();
-    for (const socket of this.#strangers.values()) socket.destroy();
+    for (const socket of this.#unauthenticated.values()) socket.destroy();
   }
 
   #arrived(socket: Socket): void {
-    if (this.#strangers.size >= MAX_STRANGERS) {
+    if (this.#unauthenticated.size >= MAX_UNAUTHENTICATED) {
       counters.relayRefusals += 1;
       socket.destroy();
       return;
     }
     const name = nameOf(socket);
-    this.#strangers.set(name, socket);
-    socket.once('close', () => this.#strangers.delete(name));
+    this.#unauthenticated.set(name, socket);
+    socket.once('close', () => this.#unauthenticated.delete(name));
   }
 
   #serve(socket: TLSSocket): void {
-    this.#strangers.delete(nameOf(socket));
+    this.#unauthenticated.delete(nameOf(socket));
     this.#connections.add(socket);
     const { onMessage, timings, log } = this.#parts;
     const reader = new RelayFrameReader(

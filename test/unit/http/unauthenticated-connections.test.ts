@@ -4,7 +4,7 @@ import type { FastifyBaseLogger } from 'fastify';
 import { describe, expect, test, vi } from 'vitest';
 import { spellsFixedParts } from '../../../src/http/fixed-path.ts';
 import { RefusalLog } from '../../../src/http/refusal-log.ts';
-import { Strangers } from '../../../src/http/strangers.ts';
+import { UnauthenticatedConnections } from '../../../src/http/unauthenticated-connections.ts';
 import { networkOf, prefixOf } from '../../../src/network-of.ts';
 
 describe('networkOf()', () => {
@@ -85,33 +85,33 @@ const connectionFrom = (remoteAddress: string, remotePort: number) =>
     remotePort: { value: remotePort },
   });
 
-describe('Strangers', () => {
+describe('UnauthenticatedConnections', () => {
   test('admits a limited number from an address, and one more for each that has authenticated or gone', () => {
-    const strangers = new Strangers(2);
+    const connections = new UnauthenticatedConnections(2);
     const [first, second, third, fourth] = [1, 2, 3, 4].map((port) => connectionFrom('::1', port));
-    expect(strangers.arrive(first!, '::1')).toBe(true);
-    expect(strangers.arrive(second!, '::2')).toBe(true);
-    expect(strangers.arrive(third!, '::3')).toBe(false);
-    expect(strangers.arrive(connectionFrom('192.0.2.1', 1), '192.0.2.1')).toBe(true);
-    strangers.forget(first!);
-    expect(strangers.arrive(third!, '::3')).toBe(true);
-    expect(strangers.arrive(fourth!, '::4')).toBe(false);
+    expect(connections.arrive(first!, '::1')).toBe(true);
+    expect(connections.arrive(second!, '::2')).toBe(true);
+    expect(connections.arrive(third!, '::3')).toBe(false);
+    expect(connections.arrive(connectionFrom('192.0.2.1', 1), '192.0.2.1')).toBe(true);
+    connections.forget(first!);
+    expect(connections.arrive(third!, '::3')).toBe(true);
+    expect(connections.arrive(fourth!, '::4')).toBe(false);
     second!.emit('close');
-    expect(strangers.arrive(fourth!, '::4')).toBe(true);
+    expect(connections.arrive(fourth!, '::4')).toBe(true);
     for (const connection of [first, third, fourth]) connection!.emit('close');
-    expect(strangers.size).toBe(1);
+    expect(connections.size).toBe(1);
   });
 
   test("counts a proxy's connection for the client of its request", () => {
-    const strangers = new Strangers(1);
+    const connections = new UnauthenticatedConnections(1);
     const [one, other] = [connectionFrom('10.0.0.1', 1), connectionFrom('10.0.0.1', 2)];
-    expect(strangers.arrive(one, '192.0.2.1')).toBe(true);
-    expect(strangers.arrive(other, '192.0.2.1')).toBe(false);
-    expect(strangers.arrive(one, '192.0.2.2')).toBe(true);
-    expect(strangers.arrive(other, '192.0.2.1')).toBe(true);
+    expect(connections.arrive(one, '192.0.2.1')).toBe(true);
+    expect(connections.arrive(other, '192.0.2.1')).toBe(false);
+    expect(connections.arrive(one, '192.0.2.2')).toBe(true);
+    expect(connections.arrive(other, '192.0.2.1')).toBe(true);
     for (let request = 0; request < 20; request += 1) {
-      strangers.forget(one);
-      expect(strangers.arrive(one, '192.0.2.3')).toBe(true);
+      connections.forget(one);
+      expect(connections.arrive(one, '192.0.2.3')).toBe(true);
     }
     expect(one.listenerCount('close')).toBeLessThan(3);
   });

@@ -2,7 +2,7 @@ import type { Socket } from 'node:net';
 import { networkOf } from '../network-of.ts';
 
 /** Connections whose client has not authenticated, counted by address: a limit keeps one address from taking all descriptors. */
-export class Strangers {
+export class UnauthenticatedConnections {
   readonly #maxPerAddress: number;
   /** Connections by their own address and port, which the TCP and the TLS socket of a connection share. */
   readonly #networks = new Map<string, string>();
