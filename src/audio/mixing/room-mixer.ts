@@ -16,7 +16,7 @@ import type { MixEnginePool } from './mix-engine-pool.ts';
 import type { MixEngine } from './mix-engine.ts';
 import type { MixOutput, MixPlan, Opening, SpeakerId } from './mix-plan.ts';
 import type { LateBeginning } from './late-beginning.ts';
-import { OpusEars } from './opus-ears.ts';
+import { HeardRecorder } from './heard-recorder.ts';
 import { opusPacketSamples } from '../opus-packet.ts';
 import { RoomSpeaker } from './room-speaker.ts';
 import { type ActiveSpeakerSettings, ActiveSpeakers } from './active-speakers.ts';
@@ -71,7 +71,7 @@ export class RoomMixer {
   /** Listeners that have been sent something. */
   readonly #begun = new WeakSet<Listener>();
   readonly #activeSpeakers: ActiveSpeakers<Speaker>;
-  readonly #opusEars = new OpusEars();
+  readonly #heardRecorder = new HeardRecorder();
   readonly #leads = new ListenerLeads();
   readonly #moment = new TickMoment();
   /** Listeners by mix. */
@@ -134,7 +134,7 @@ export class RoomMixer {
     const canHear =
       before.delivery === after.delivery &&
       formatAudioFormat(before.format) === formatAudioFormat(after.format);
-    if (canHear) this.#opusEars.replace(before, after);
+    if (canHear) this.#heardRecorder.replace(before, after);
     if (canHear) this.#leads.replace(before, after);
     this.#leads.delete(before);
     if (canHear) for (const tick of this.#ticks) tick.replaced.add(before);
@@ -331,7 +331,7 @@ export class RoomMixer {
       changes: this.#changes.running,
     });
     this.#mixes = mixes;
-    this.#opusEars.plan(mixes);
+    this.#heardRecorder.plan(mixes);
     this.#leads.plan(mixes, asSent);
     this.#noteAwaited(mixed);
     this.#planRoom(mixed);
@@ -341,7 +341,7 @@ export class RoomMixer {
     }
     for (const speaker of this.#heard()) {
       speaker.followers = asSent.get(speaker) ?? NOBODY;
-      this.#opusEars.sent(speaker.followers, speaker.id);
+      this.#heardRecorder.sent(speaker.followers, speaker.id);
       speaker.apartFollowers = apart.get(speaker) ?? NOBODY;
     }
     if (this.#isSilent) {
@@ -510,7 +510,7 @@ export class RoomMixer {
     if (this.#activeSpeakers.expire(nowMs)) this.#changeActiveSpeakers();
     else if (this.#isPlanDue) this.#plan();
     if (this.#mixesNothing) {
-      this.#opusEars.tick(this.#mixes);
+      this.#heardRecorder.tick(this.#mixes);
       if (!this.#isSilent) this.#clock.share(this.#tick);
       return;
     }
@@ -522,7 +522,7 @@ export class RoomMixer {
       changes: [...this.#changes.running.values()],
       replaced: new Set(),
     });
-    this.#opusEars.tick(this.#mixes);
+    this.#heardRecorder.tick(this.#mixes);
     const move = this.#moment.better(this.#played.values(), tickMs);
     if (move?.isLater) this.#clock.postpone(this.#tick, move.dueMs);
     else this.#moveTicks(move?.dueMs);

@@ -8,7 +8,7 @@ const OPUS = formatAudioFormat({ codec: 'opus' });
  * Records the audio that Opus listeners have heard last, because their next mix must continue from it. Listeners that receive each
  * speaker separately have a decoder for each speaker, and are not recorded.
  */
-export class OpusEars {
+export class HeardRecorder {
   readonly #heard = new WeakMap<Listener, Join>();
   #isNoted = true;
 
