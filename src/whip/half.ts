@@ -75,7 +75,7 @@ export class Half {
   }
 
   /** Returns true if the client's time to connect, or to come back, is over. */
-  isOverdue(nowMs: number, { connectWithinMs, resumeMs }: Patience): boolean {
+  isOverdue(nowMs: number, { connectWithinMs, resumeMs }: HalfTimeouts): boolean {
     const forMs = nowMs - this.#sinceMs;
     if (this.#state === 'opening') return forMs >= connectWithinMs;
     return this.isLost && forMs >= resumeMs;
@@ -119,7 +119,7 @@ export class Half {
 }
 
 /** Time limits of a client. */
-export type Patience = {
+export type HalfTimeouts = {
   /** Maximum time until the first connection, ms. */
   connectWithinMs: number;
   /** Maximum time until a lost connection is restored, ms. */

@@ -304,7 +304,7 @@ export class WhipService {
       credentials,
       peer: name,
       room,
-      patience: { connectWithinMs: timings.connectWithinMs, resumeMs: places.keepMs },
+      timeouts: { connectWithinMs: timings.connectWithinMs, resumeMs: places.keepMs },
       log,
       onHalf: (half) => this.#halves.set(half.id, { half, session }),
       onHalfEnded: (half) => this.#halves.delete(half.id),

@@ -12,7 +12,7 @@ import { type PlaybackOptions, WhipPeer } from '../rooms/whip-peer.ts';
 import type { AudioSettings } from '../session/audio-settings.ts';
 import type { LiveSession } from '../admission/sessions.ts';
 import { minutesExhausted } from '../usage/quota.ts';
-import type { Half, Patience } from './half.ts';
+import type { Half, HalfTimeouts } from './half.ts';
 import type { WhipKind } from './offer.ts';
 
 /** Audio settings of clients of WHIP and WHEP, which cannot set any. */
@@ -33,7 +33,7 @@ export type WhipSessionParts = {
   credentials: Credentials;
   peer: string;
   room: string;
-  patience: Patience;
+  timeouts: HalfTimeouts;
   log: FastifyBaseLogger;
   onHalf: (half: Half) => void;
   onHalfEnded: (half: Half) => void;
@@ -180,7 +180,7 @@ export class WhipSession implements ClientConnection, LiveSession {
     for (const half of this.#halves.values()) {
       this.#look(half);
       // Changes of the path that came while the process stood still are unread.
-      if (hasStoodStill || !half.isOverdue(nowMs, this.#parts.patience)) continue;
+      if (hasStoodStill || !half.isOverdue(nowMs, this.#parts.timeouts)) continue;
       this.log.info({ kind: half.kind, state: half.state }, 'whip client timed out');
       this.endHalf(half, half.state === 'dead' ? 'media_lost' : 'closed');
     }
