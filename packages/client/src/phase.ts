@@ -10,31 +10,31 @@ export type Phase =
   | Joining
   | InRoom
   /** `kept`: room whose audio continues without a connection; undefined if there is none. */
-  | { name: 'reconnecting'; pause: Pause; wish?: Wish; kept?: Room };
+  | { name: 'reconnecting'; pause: Pause; wanted?: WantedRoom; kept?: Room };
 
 export type Joining = {
   name: 'joining';
   connection: Connection;
-  wish: Wish;
+  wanted: WantedRoom;
   /** True once `join` has been sent, or if the client was not in the lobby before. While false, a `leave` is not needed. */
   isAsked: boolean;
   /** Room that the client moves away from; it stays open until the new one has been joined. */
   from?: InRoom;
 };
 
-export type InRoom = { name: 'in_room'; connection: Connection; room: Room; wish: Wish };
+export type InRoom = { name: 'in_room'; connection: Connection; room: Room; wanted: WantedRoom };
 
 /** Phase in which a room can be joined. */
 export type JoinablePhase = Extract<Phase, { name: 'lobby' | 'in_room' | 'reconnecting' }>;
 
 /** Room that the caller asked for, until `leave()`. The client joins it again after the connection or the media was lost. */
-export type Wish = {
+export type WantedRoom = {
   room: string;
   /**
    * True once the room has been joined: a failure is then reported as a change of state, not as the answer to
    * join().
    */
-  fulfilled: boolean;
+  hasJoined: boolean;
   /** Time from which joins of this room have failed in the browser, by `performance.now()`; undefined while they have not. */
   failingSinceMs: number | undefined;
   resolve: () => void;
@@ -54,14 +54,14 @@ export function stateOf(phase: Phase): ClientState {
     case 'lobby':
       return { name: 'lobby' };
     case 'joining':
-      return { name: 'joining', room: phase.wish.room };
+      return { name: 'joining', room: phase.wanted.room };
     case 'reconnecting': {
-      const { name, pause, wish, kept } = phase;
+      const { name, pause, wanted, kept } = phase;
       // A node that is gone took its media with it, which ICE notices only seconds later.
       const hasGone = pause.reason.code === 'draining';
       const isApart = kept?.audio.transport === 'webrtc';
       const hasAudio = kept !== undefined && isApart && !kept.audio.isInterrupted && !hasGone;
-      return { name, ...pause, hasAudio, ...(wish && { room: wish.room }) };
+      return { name, ...pause, hasAudio, ...(wanted && { room: wanted.room }) };
     }
     case 'in_room': {
       const { name: room, peers, speaking, audio, isInterrupted, isPlaybackBlocked } = phase.room;

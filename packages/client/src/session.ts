@@ -10,7 +10,7 @@ import {
   type JoinablePhase,
   type Joining,
   type Phase,
-  type Wish,
+  type WantedRoom,
 } from './phase.ts';
 import { faultOf, isRepeated } from './rejoin.ts';
 import type { CloseReason } from './retry.ts';
@@ -25,7 +25,7 @@ export class Session {
   readonly #link: Link;
   readonly #keeper: WayKeeper;
   #phase: Phase = { name: 'idle' };
-  #wish: Wish | undefined;
+  #wanted: WantedRoom | undefined;
   #resumption: Resumption | undefined;
 
   constructor(parts: SessionParts) {
@@ -70,14 +70,14 @@ export class Session {
    */
   join(from: JoinablePhase, room: string): Promise<void> {
     return new Promise((resolve, reject) => {
-      const wish = { room, fulfilled: false, failingSinceMs: undefined, resolve, reject };
+      const wanted = { room, hasJoined: false, failingSinceMs: undefined, resolve, reject };
       if (from.name !== 'reconnecting') {
-        void this.#join(from.connection, wish, from.name === 'in_room' ? from : undefined);
+        void this.#join(from.connection, wanted, from.name === 'in_room' ? from : undefined);
         return;
       }
       this.#forget(moved());
-      this.#wish = wish;
-      this.#enter({ name: from.name, pause: from.pause, wish });
+      this.#wanted = wanted;
+      this.#enter({ name: from.name, pause: from.pause, wanted });
     });
   }
 
@@ -138,16 +138,16 @@ export class Session {
   }
 
   #forget(error: Error): void {
-    this.#wish?.reject(error); // nothing to a join() that has ended
-    this.#wish = undefined;
+    this.#wanted?.reject(error); // nothing to a join() that has ended
+    this.#wanted = undefined;
   }
 
   #lost(pause: Pause): void {
     const phase = this.#phase;
-    const wish = this.#wish;
+    const wanted = this.#wanted;
     let kept = phase.name === 'reconnecting' ? phase.kept : undefined;
     if (phase.name === 'in_room' && phase.room.isReady && phase.room.suspend()) kept = phase.room;
-    this.#enter({ name: 'reconnecting', pause, ...(wish && { wish }), ...(kept && { kept }) });
+    this.#enter({ name: 'reconnecting', pause, ...(wanted && { wanted }), ...(kept && { kept }) });
   }
 
   #welcomed(connection: Connection, welcome: MessageOf<'welcome'>): void {
@@ -157,21 +157,21 @@ export class Session {
     else if (mute !== undefined) this.#hearMute(mute);
     this.#resumption = { session_id, resume_token };
     if (room !== LOBBY) return; // we are where we were, and `joined` tells what is there
-    if (this.#wish) void this.#join(connection, this.#wish);
+    if (this.#wanted) void this.#join(connection, this.#wanted);
     else this.#enter({ name: 'lobby', connection });
   }
 
-  /** Continues with the place that the gateway kept, unless the wish has changed or its audio is gone. */
+  /** Continues with the place that the gateway kept, unless another room is wanted or its audio is gone. */
   #resumed(connection: Connection, joined: MessageOf<'joined'>): void {
     const phase = this.#phase;
     if (phase.name === 'joining') return; // taken to its room by another node, and asks for it anyway
     const room = phase.name === 'reconnecting' ? phase.kept : undefined;
-    const wish = this.#wish;
-    if (room && wish) {
+    const wanted = this.#wanted;
+    if (room && wanted) {
       if (room.resume(connection, joined)) {
-        this.#enter({ name: 'in_room', connection, room, wish });
-      } else void this.#join(connection, wish);
-    } else if (wish) void this.#join(connection, wish);
+        this.#enter({ name: 'in_room', connection, room, wanted });
+      } else void this.#join(connection, wanted);
+    } else if (wanted) void this.#join(connection, wanted);
     else {
       this.#enter({ name: 'lobby', connection });
       this.#leaveQuietly(connection);
@@ -193,7 +193,7 @@ export class Session {
       this.#hearMute(message.mute);
     }
     if (phase.name !== 'in_room') return;
-    if (message.type === 'media_restarted') void this.#join(connection, phase.wish);
+    if (message.type === 'media_restarted') void this.#join(connection, phase.wanted);
     if (message.type === 'left') {
       this.#forget(new RequestError('left', 'The gateway removed you from the room.', false));
       const fault = `The gateway removed you from the room (${message.reason}).`;
@@ -214,21 +214,21 @@ export class Session {
   #mediaLost(error: RequestError): void {
     this.#fault(error.message);
     const phase = this.#phase;
-    if (phase.name === 'in_room') void this.#join(phase.connection, phase.wish);
+    if (phase.name === 'in_room') void this.#join(phase.connection, phase.wanted);
     else if (phase.name === 'reconnecting') {
-      const { name, pause, wish } = phase;
-      this.#enter({ name, pause, ...(wish && { wish }) });
+      const { name, pause, wanted } = phase;
+      this.#enter({ name, pause, ...(wanted && { wanted }) });
     }
   }
 
-  async #join(connection: Connection, wish: Wish, from?: InRoom): Promise<void> {
-    if (from) from.wish.reject(moved());
-    this.#wish = wish;
+  async #join(connection: Connection, wanted: WantedRoom, from?: InRoom): Promise<void> {
+    if (from) from.wanted.reject(moved());
+    this.#wanted = wanted;
     const isAsked = this.#phase.name !== 'lobby';
-    const joining: Joining = { name: 'joining', connection, wish, isAsked, ...(from && { from }) };
+    const joining: Joining = { name: 'joining', connection, wanted, isAsked, ...(from && { from }) };
     this.#enter(joining);
     let room: Room | undefined;
-    // Any change of phase meanwhile (left, closed, connection lost) has dealt with the wish, too.
+    // Any change of phase meanwhile (left, closed, connection lost) has dealt with the wanted room, too.
     const superseded = () => (room ? room !== roomOf(this.#phase) : joining !== this.#phase);
     try {
       const transport = this.#parts.ways.present;
@@ -237,12 +237,12 @@ export class Session {
       joining.isAsked = true;
       const joined = await connection.request({
         type: 'join',
-        room: wish.room,
+        room: wanted.room,
         ...(transport === 'webrtc' && { media: transport }),
       });
       if (superseded()) return;
       room = this.#openRoom(connection, joined, openAudio);
-      this.#enter({ name: 'in_room', connection, room, wish });
+      this.#enter({ name: 'in_room', connection, room, wanted });
       await room.audio.opened();
       if (superseded()) return;
       await room.audio.applySettings();
@@ -252,18 +252,18 @@ export class Session {
       });
       if (superseded()) return;
       room.isReady = true;
-      wish.fulfilled = true;
-      wish.failingSinceMs = undefined;
-      wish.resolve();
+      wanted.hasJoined = true;
+      wanted.failingSinceMs = undefined;
+      wanted.resolve();
     } catch (thrown) {
       if (superseded()) return;
       const error = thrown instanceof Error ? thrown : new Error(String(thrown));
       const isOurs = !(error instanceof RequestError);
       if (isOurs && this.#parts.ways.giveUpPreferred(performance.now())) {
-        void this.#join(connection, wish, room ? undefined : from);
+        void this.#join(connection, wanted, room ? undefined : from);
         return;
       }
-      this.#joinFailed(connection, wish, error, room ? undefined : from);
+      this.#joinFailed(connection, wanted, error, room ? undefined : from);
     }
   }
 
@@ -285,14 +285,14 @@ export class Session {
     });
   }
 
-  #joinFailed(connection: Connection, wish: Wish, error: Error, from?: InRoom): void {
-    if (isRepeated(wish, error)) {
+  #joinFailed(connection: Connection, wanted: WantedRoom, error: Error, from?: InRoom): void {
+    if (isRepeated(wanted, error)) {
       connection.fail(error.message); // and join it again over the next
       return;
     }
-    wish.reject(error);
-    this.#wish = from?.wish;
+    wanted.reject(error);
+    this.#wanted = from?.wanted;
     if (!from) this.#leaveQuietly(connection);
-    this.#enter(from ?? { name: 'lobby', connection }, faultOf(wish, error));
+    this.#enter(from ?? { name: 'lobby', connection }, faultOf(wanted, error));
   }
 }
