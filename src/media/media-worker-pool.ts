@@ -142,8 +142,8 @@ export class MediaWorkerPool {
     const waiting = new AbortController();
     // A media worker that keeps dying may be missing for a long time.
     const { longestWaitMs } = this;
-    const patience = delay(longestWaitMs, undefined, { signal: waiting.signal }).catch(() => {});
-    await Promise.race([...this.#slots.map(({ running }) => running), patience]);
+    const deadline = delay(longestWaitMs, undefined, { signal: waiting.signal }).catch(() => {});
+    await Promise.race([...this.#slots.map(({ running }) => running), deadline]);
     waiting.abort();
     const worker = leastLoaded(this.#running);
     if (worker) return worker;

@@ -188,8 +188,8 @@ export class MediaWorker {
 
   async #goesWithin(ms: number): Promise<boolean> {
     const waiting = new AbortController();
-    const patience = delay(ms, false, { signal: waiting.signal }).catch(() => true);
-    const isGone = await Promise.race([this.gone.then(() => true), patience]);
+    const deadline = delay(ms, false, { signal: waiting.signal }).catch(() => true);
+    const isGone = await Promise.race([this.gone.then(() => true), deadline]);
     waiting.abort();
     return isGone;
   }

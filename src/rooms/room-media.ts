@@ -90,9 +90,9 @@ export class RoomMedia {
   async #replaced(): Promise<RoomRouter> {
     const waiting = new AbortController();
     const { signal } = waiting;
-    const patience = delay(this.#pool.longestWaitMs, undefined, { signal }).catch(() => undefined);
+    const deadline = delay(this.#pool.longestWaitMs, undefined, { signal }).catch(() => undefined);
     try {
-      return (await Promise.race([this.#replacing, patience])) ?? this.router;
+      return (await Promise.race([this.#replacing, deadline])) ?? this.router;
     } finally {
       waiting.abort();
     }
