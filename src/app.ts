@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify';
 import type { Settings } from '../config/settings.ts';
 import type { Timings } from '../config/timings.ts';
-import { Leaving } from './app/leaving.ts';
+import { Shutdown } from './app/shutdown.ts';
 import { NodeState } from './app/node-state.ts';
 import { openAccounts } from './app/open-accounts.ts';
 import { openAudio } from './app/open-audio.ts';
@@ -67,7 +67,7 @@ async function openParts(opening: Opening, server: FastifyInstance): Promise<App
     rooms,
   });
   const metrics = new Metrics(shared?.name);
-  const leaving = new Leaving(opening, clients, media);
+  const shutdown = new Shutdown(opening, clients, media);
   const state = new NodeState(
     {
       ...store,
@@ -95,7 +95,7 @@ async function openParts(opening: Opening, server: FastifyInstance): Promise<App
     rooms,
     takeover,
     metrics,
-    leaving,
+    shutdown,
     state,
   });
   opened.adopt(server, (part) => part.close());
@@ -112,13 +112,13 @@ async function openParts(opening: Opening, server: FastifyInstance): Promise<App
     countRouters: () => pool.countRouters(),
     mediaWorkerPids: () => pool.pids,
     readMetrics: () => state.readMetrics(),
-    takesClients: () => !leaving.isClosing && state.takesClients,
+    takesClients: () => !shutdown.isClosing && state.takesClients,
     takeOver: (client, connection) => {
-      if (leaving.isClosing) connection.destroy();
+      if (shutdown.isClosing) connection.destroy();
       else takeOver(client, connection);
     },
     stopListening: () => server.server.close(),
-    leave: leaving.leave,
-    close: leaving.close,
+    leave: shutdown.drainAndClose,
+    close: shutdown.close,
   };
 }

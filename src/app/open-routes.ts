@@ -32,7 +32,7 @@ import { WhipGuard } from '../whip/guard.ts';
 import { registerWhipRoutes } from '../whip/routes.ts';
 import { WhipService } from '../whip/whip-service.ts';
 import { WhipSessions } from '../whip/whip-sessions.ts';
-import type { Leaving } from './leaving.ts';
+import type { Shutdown } from './shutdown.ts';
 import type { NodeState } from './node-state.ts';
 import type { AccountParts } from './open-accounts.ts';
 import type { Audio } from './open-audio.ts';
@@ -55,7 +55,7 @@ export type RouteParts = {
   rooms: RoomRegistry;
   takeover: PeerTakeover;
   metrics: Metrics;
-  leaving: Leaving;
+  shutdown: Shutdown;
   state: NodeState;
 };
 
@@ -107,7 +107,7 @@ async function registerRest(
 ): Promise<void> {
   const { accounts, authenticator, limits, tokens, invites } = accountParts;
   const { redis, clock } = store;
-  const { usage, clients, media, rooms, leaving, state } = parts;
+  const { usage, clients, media, rooms, shutdown, state } = parts;
   const rest = asRestServer(server);
   const onKnown = (request: FastifyRequest) => visitors.known(request);
   const guard = new RestGuard(authenticator, limits, settings.OPERATOR_KEY, onKnown);
@@ -119,11 +119,11 @@ async function registerRest(
   const operator = new Operator(media.cluster.questions, {
     describe: () => state.describe(),
     rooms,
-    drain: leaving.start,
+    drain: shutdown.startDrain,
     kick: (...peer) => kick(clients, ...peer),
     mute: (...peer) => mute(clients, server.log, ...peer),
   });
-  registerAdminRoutes(rest, { guard, accounts, reports, drain: leaving.start });
+  registerAdminRoutes(rest, { guard, accounts, reports, drain: shutdown.startDrain });
   registerWebhookRoute(rest, { guard, accounts, outbox: new WebhookOutbox(redis) });
   registerOperatorRoutes(rest, { guard, operator });
   registerHealthRoutes(

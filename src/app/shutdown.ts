@@ -3,7 +3,7 @@ import type { Media } from './open-media.ts';
 import type { Opening } from './opening.ts';
 
 /** The end of a gateway: with notice to its clients, or at once. */
-export class Leaving {
+export class Shutdown {
   readonly #opening: Opening;
   readonly #clients: Clients;
   readonly #pool: Media['pool'];
@@ -28,7 +28,7 @@ export class Leaving {
   };
 
   /** Drains, then closes. @param by requester, for the log */
-  readonly leave = async (
+  readonly drainAndClose = async (
     withinMs = this.#opening.settings.DRAIN_MS,
     by = 'its process',
   ): Promise<void> => {
@@ -37,12 +37,12 @@ export class Leaving {
   };
 
   /** Begins to drain all gateway processes of the node. @returns the time that clients have to leave, ms */
-  readonly start = (withinMs = this.#opening.settings.DRAIN_MS, by: string): number => {
+  readonly startDrain = (withinMs = this.#opening.settings.DRAIN_MS, by: string): number => {
     const { shared, log } = this.#opening;
     const timeLeftMs = this.#clients.drain.timeLeftMs(withinMs);
     if (shared) shared.drainAll(withinMs, by);
     else {
-      this.leave(withinMs, by).catch((fault: unknown) => {
+      this.drainAndClose(withinMs, by).catch((fault: unknown) => {
         log.error({ err: fault }, 'process not closed cleanly');
       });
     }
