@@ -1,6 +1,6 @@
 import { addAbortSignal, Readable } from 'node:stream';
 import type { FastifyReply } from 'fastify';
-import { ReportTurns } from '../usage/report-turns.ts';
+import { ReportQueue } from '../usage/report-queue.ts';
 import {
   type OpenReport,
   reportUsage,
@@ -23,7 +23,7 @@ const REPORT_TIMEOUT_MS = 120_000;
 export class UsageReports {
   readonly #reader: UsageReader;
   readonly #nowMs: () => number;
-  readonly #turns = new ReportTurns();
+  readonly #queue = new ReportQueue();
 
   /** @param nowMs clock by which minutes are counted, ms since 1970 */
   constructor(reader: UsageReader, nowMs: () => number) {
@@ -34,7 +34,7 @@ export class UsageReports {
   /** @throws {PartylineError} `bad_request`, `rate_limited`, `overloaded` */
   async send(reply: FastifyReply, accountId: number, query: UsageQuery): Promise<FastifyReply> {
     const report = reportUsage(this.#reader, accountId, query, this.#nowMs());
-    const endTurn = await this.#turns.take(accountId);
+    const endTurn = await this.#queue.take(accountId);
     try {
       // Faults of Redis get an error response until the first byte has been sent.
       const first = await report.records.next();

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { MAX_ROOMS_A_MINUTE, OTHER_ROOMS } from '../../src/usage/meter.ts';
 import { USAGE_PREFIX } from '../../src/store/keys.ts';
-import { ReportTurns } from '../../src/usage/report-turns.ts';
+import { ReportQueue } from '../../src/usage/report-queue.ts';
 import { UsageReader } from '../../src/usage/usage-reader.ts';
 import { collectReport, reportUsage, type UsageQuery } from '../../src/usage/report.ts';
 import { ACCOUNT, count, KEEP_DAYS, NOW_MS, usageIn } from '../support/usage.ts';
@@ -245,20 +245,20 @@ describe('reports', () => {
 });
 
 test('reports of an account are read one at a time, those of another beside them; too many are refused', async () => {
-  const turns = new ReportTurns();
+  const queue = new ReportQueue();
   const order: string[] = [];
-  const endFirst = await turns.take(1);
+  const endFirst = await queue.take(1);
   const others = [2, 3, 4].map(async (number) => {
-    const end = await turns.take(1);
+    const end = await queue.take(1);
     order.push(`report ${number}`);
     end();
     end();
   });
-  await expect(turns.take(1)).rejects.toMatchObject({ code: 'rate_limited', retryAfterMs: 1000 });
-  (await turns.take(2))();
+  await expect(queue.take(1)).rejects.toMatchObject({ code: 'rate_limited', retryAfterMs: 1000 });
+  (await queue.take(2))();
   order.push('another account');
   endFirst();
   await Promise.all(others);
   expect(order).toEqual(['another account', 'report 2', 'report 3', 'report 4']);
-  (await turns.take(1))();
+  (await queue.take(1))();
 });

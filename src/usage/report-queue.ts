@@ -5,7 +5,7 @@ const MAX_REPORTS = 4;
 const RETRY_AFTER_MS = 1000;
 
 /** Serializes the reports of an account. */
-export class ReportTurns {
+export class ReportQueue {
   readonly #accounts = new Map<number, { reports: number; last: Promise<void> }>();
 
   /**
@@ -14,23 +14,23 @@ export class ReportTurns {
    * @throws {PartylineError} `rate_limited` if too many wait already
    */
   async take(accountId: number): Promise<() => void> {
-    const turns = this.#accounts.get(accountId) ?? { reports: 0, last: Promise.resolve() };
-    if (turns.reports >= MAX_REPORTS) {
+    const queue = this.#accounts.get(accountId) ?? { reports: 0, last: Promise.resolve() };
+    if (queue.reports >= MAX_REPORTS) {
       const message = `At most ${MAX_REPORTS} usage reports of an account at a time.`;
       throw new PartylineError('rate_limited', message, { retryAfterMs: RETRY_AFTER_MS });
     }
-    turns.reports += 1;
-    this.#accounts.set(accountId, turns);
+    queue.reports += 1;
+    this.#accounts.set(accountId, queue);
     const { promise, resolve } = Promise.withResolvers<void>();
-    const before = turns.last;
-    turns.last = promise;
+    const before = queue.last;
+    queue.last = promise;
     await before;
     let hasEnded = false;
     return () => {
       if (hasEnded) return;
       hasEnded = true;
-      turns.reports -= 1;
-      if (turns.reports === 0) this.#accounts.delete(accountId);
+      queue.reports -= 1;
+      if (queue.reports === 0) this.#accounts.delete(accountId);
       resolve();
     };
   }
