@@ -12,8 +12,8 @@ import {
   type PeerOfNode,
   PeersOfNodeSchema,
   type RoomDescription,
-  type RoomKey,
-  RoomKeySchema,
+  type RoomReference,
+  RoomReferenceSchema,
   type RoomList,
   type RoomQuery,
   RoomQuerySchema,
@@ -48,7 +48,7 @@ export class Operator {
   readonly #node: OperatedNode;
   readonly #askNode: Ask<object, NodeDescription>;
   readonly #askRooms: Ask<RoomQuery, RoomSummary[]>;
-  readonly #askRoom: Ask<RoomKey, PeerOfNode[]>;
+  readonly #askRoom: Ask<RoomReference, PeerOfNode[]>;
   readonly #askToDrain: Ask<{ deadline_ms?: number; by?: string }, { deadline_ms?: number }>;
   readonly #askToKick: Ask<{ account_id: number; peer: string }, boolean>;
   readonly #askToMute: Ask<{ account_id: number; peer: string; muted: boolean }, boolean>;
@@ -72,7 +72,7 @@ export class Operator {
         return selectRooms(listed, query).map(({ opened }) => summarizeRoom(opened));
       },
     );
-    this.#askRoom = questions.define('room', RoomKeySchema, PeersOfNodeSchema, (key) => {
+    this.#askRoom = questions.define('room', RoomReferenceSchema, PeersOfNodeSchema, (key) => {
       const room = rooms.find(key.account_id, key.room);
       return room ? describePeers(room) : [];
     });
@@ -121,7 +121,7 @@ export class Operator {
   }
 
   /** Returns one room with its peers. @throws {PartylineError} `not_found` if it has none */
-  async room(key: RoomKey): Promise<RoomDescription> {
+  async room(key: RoomReference): Promise<RoomDescription> {
     const { answers, unreachable } = await this.#askRoom(key);
     const all = [...answers].flatMap(([node, peers]) => peers.map((peer) => ({ ...peer, node })));
     const peers = all

@@ -1,18 +1,18 @@
-import type { RoomKey, RoomQuery, RoomSummary } from './schemas.ts';
+import type { RoomReference, RoomQuery, RoomSummary } from './schemas.ts';
 
 /**
  * List of rooms, sorted by account, then by name; each node makes its part, and the node that was asked
  * merges the parts. Pure.
  */
 
-function compareRooms(a: RoomKey, b: RoomKey): number {
+function compareRooms(a: RoomReference, b: RoomReference): number {
   if (a.account_id !== b.account_id) return a.account_id - b.account_id;
   if (a.room === b.room) return 0;
   return a.room < b.room ? -1 : 1;
 }
 
 /** Returns the rooms that match a query, in the list's order. */
-export function selectRooms<T extends RoomKey>(
+export function selectRooms<T extends RoomReference>(
   rooms: T[],
   { after, limit, search }: RoomQuery,
 ): T[] {
@@ -42,8 +42,8 @@ export function mergeRooms(parts: RoomSummary[]): RoomSummary[] {
 }
 
 /** Converts a room's position in the list to text and back; undefined if the text is malformed. */
-export const keyText = ({ account_id, room }: RoomKey): string => `${account_id}/${room}`;
-export function parseKey(text: string): RoomKey | undefined {
+export const keyText = ({ account_id, room }: RoomReference): string => `${account_id}/${room}`;
+export function parseKey(text: string): RoomReference | undefined {
   const [, account, room] = /^([1-9]\d{0,14})\/([^]+)$/.exec(text) ?? [];
   return account && room ? { account_id: Number(account), room } : undefined;
 }

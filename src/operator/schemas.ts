@@ -58,13 +58,13 @@ export const RoomSummarySchema = Type.Object({
 export type RoomSummary = Static<typeof RoomSummarySchema>;
 
 /** Position of a room in the list of all. */
-export const RoomKeySchema = Type.Object({ account_id: Type.Integer(), room: Type.String() });
-export type RoomKey = Static<typeof RoomKeySchema>;
+export const RoomReferenceSchema = Type.Object({ account_id: Type.Integer(), room: Type.String() });
+export type RoomReference = Static<typeof RoomReferenceSchema>;
 
 /** A part of the list of rooms. */
 export const RoomQuerySchema = Type.Object({
   /** Selects rooms after this position. */
-  after: Type.Optional(RoomKeySchema),
+  after: Type.Optional(RoomReferenceSchema),
   limit: Count,
   /** Part of the name, case-insensitive. */
   search: Type.String(),
@@ -111,7 +111,7 @@ export const RoomListSchema = Type.Object({
   unreachable,
 });
 export const RoomDescriptionSchema = Type.Object({
-  ...RoomKeySchema.properties,
+  ...RoomReferenceSchema.properties,
   peers: Type.Array(PeerDescriptionSchema),
   unreachable,
 });

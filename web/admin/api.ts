@@ -4,7 +4,7 @@ import type {
   NodeDescription,
   NodeList,
   RoomDescription,
-  RoomKey,
+  RoomReference,
   RoomList,
 } from '../../src/operator/schemas.ts';
 
@@ -54,7 +54,7 @@ export class Api {
     return this.#send('GET', `rooms?${new URLSearchParams({ search, limit: String(limit) })}`);
   }
 
-  room({ account_id, room }: RoomKey): Promise<RoomDescription> {
+  room({ account_id, room }: RoomReference): Promise<RoomDescription> {
     return this.#send('GET', `rooms/${account_id}/${encodeURIComponent(room)}`);
   }
 

@@ -2,7 +2,7 @@ import type {
   NodeList,
   PeerDescription,
   RoomDescription,
-  RoomKey,
+  RoomReference,
   RoomList,
 } from '../../src/operator/schemas.ts';
 import { type Api, Refusal } from './api.ts';
@@ -38,7 +38,7 @@ export type OverviewState = {
   rooms: RoomList | undefined;
   /** End of the list of rooms: all are shown, more can be shown, or more than can be shown. */
   roomsEnd: 'all' | 'more' | 'too_many';
-  chosen: RoomKey | undefined;
+  chosen: RoomReference | undefined;
   /** Peers of the chosen room; undefined until they are known. */
   room: RoomDescription | 'empty' | undefined;
   question: Question | undefined;
@@ -101,7 +101,7 @@ export class Overview {
   }
 
   /** Opens a room before its data is known; undefined closes it. */
-  choose(chosen: RoomKey | undefined): void {
+  choose(chosen: RoomReference | undefined): void {
     this.#show({ chosen, room: undefined, ...(chosen && { outcome: '' }) });
     this.#poll.now();
   }

@@ -1,4 +1,4 @@
-import type { RoomKey, RoomSummary } from '../../src/operator/schemas.ts';
+import type { RoomReference, RoomSummary } from '../../src/operator/schemas.ts';
 import type { Overview, OverviewState } from './overview.ts';
 
 /** The list of rooms, with the field that searches it. */
@@ -85,4 +85,4 @@ function RoomEntry({
   );
 }
 
-const keyOf = ({ account_id, room }: RoomKey): string => `${account_id}/${room}`;
+const keyOf = ({ account_id, room }: RoomReference): string => `${account_id}/${room}`;

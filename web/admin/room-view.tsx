@@ -1,7 +1,7 @@
 import type { RefObject } from 'preact';
 import { useLayoutEffect, useRef } from 'preact/hooks';
 import { meterShare } from '../../packages/client/src/level.ts';
-import type { PeerDescription, RoomDescription, RoomKey } from '../../src/operator/schemas.ts';
+import type { PeerDescription, RoomDescription, RoomReference } from '../../src/operator/schemas.ts';
 import { Meter, NBSP } from './meter.tsx';
 import type { Overview, OverviewState } from './overview.ts';
 
@@ -17,7 +17,7 @@ export function RoomView({
   room,
 }: {
   overview: Overview;
-  chosen: RoomKey;
+  chosen: RoomReference;
   room: OverviewState['room'];
 }) {
   const title = useRef<HTMLHeadingElement>(null);
@@ -60,7 +60,7 @@ export function RoomView({
   );
 }
 
-function factsOf({ account_id }: RoomKey, room: RoomDescription | undefined): string {
+function factsOf({ account_id }: RoomReference, room: RoomDescription | undefined): string {
   if (!room) return `account ${account_id}`;
   const peers = room.peers.length;
   const nodes = new Set(room.peers.map(({ node }) => node)).size;
