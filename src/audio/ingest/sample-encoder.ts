@@ -1,7 +1,7 @@
 import type { Codecs } from '../codecs.ts';
 import { FRAME_MS, FRAME_SAMPLES, SAMPLE_RATE_HZ } from '../format.ts';
 import type { OpusTarget } from './ingest.ts';
-import { bestPlace, type Splice, spliceAfter, type LastPackets } from './splice.ts';
+import { bestOffsetSamples, type Splice, spliceAfter, type LastPackets } from './splice.ts';
 import { audioLevelOf } from '../level.ts';
 import { crossFade } from '../ramps.ts';
 import { OPUS_RATES_HZ, type OpusEncoder } from '../opus-codec.ts';
@@ -87,7 +87,7 @@ export class SampleEncoder {
     const frame = this.#frame;
     this.#splice = undefined;
     if (nowMs - atMs > MAX_JOINT_MS) return NOTHING;
-    const later = bestPlace(onward, frame);
+    const later = bestOffsetSamples(onward, frame);
     const left = frame.slice(frame.length - later);
     frame.copyWithin(later, 0);
     frame.set(onward.subarray(0, later));

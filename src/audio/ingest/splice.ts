@@ -65,7 +65,7 @@ function atRate(sound: Float32Array, rateHz: number, codecs: Codecs): Float32Arr
 const MAX_LATER_MS = 10;
 
 /** Returns the number of samples of `onward` after which the beginning of `frame` follows best: where both are most similar. */
-export function bestPlace(onward: Float32Array, frame: Float32Array): number {
+export function bestOffsetSamples(onward: Float32Array, frame: Float32Array): number {
   const maxLater = (frame.length * MAX_LATER_MS) / FRAME_MS;
   let [best, mostAlike] = [0, 0];
   for (let later = 0; later < maxLater; later += 1) {

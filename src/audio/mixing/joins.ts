@@ -11,10 +11,10 @@ import { NOISE_SIMILARITY, similarityOf } from '../similarity.ts';
 /** Length of the compared audio, samples: 5 ms. */
 const COMPARED_SAMPLES = 240;
 const COARSE_STEP = 4;
-/** Distance, samples, around the best coarse place within which a better one is searched: {@link AS_GOOD} skips the places between. */
+/** Distance, samples, around the best coarse offset within which a better one is searched: {@link AS_GOOD} skips those between. */
 const REFINED_SAMPLES = 24;
 const MAX_LATE_SAMPLES = 480;
-/** Difference of similarity up to which an earlier place counts as good as the best. */
+/** Difference of similarity up to which an earlier offset counts as good as the best. */
 const AS_GOOD = 0.02;
 /** Similarity of both sides from which a join is inaudible. */
 const ALIKE = 0.9;

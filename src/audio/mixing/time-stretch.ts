@@ -12,7 +12,7 @@ const MAX_LAG_SAMPLES = 720;
 const FADE_SAMPLES = 240;
 /** Decimation of the first search: to 12 kHz, which suffices for a pitch. */
 const DECIMATION = 4;
-/** Number of places at which a join is searched; each further one would find little more, at the same cost. */
+/** Number of positions at which a join is searched; each further one would find little more, at the same cost. */
 const PLACES = 4;
 
 /** Similarity of both sides from which a join is inaudible; NetEQ requires 0.9, of a longer stretch. */
@@ -122,7 +122,7 @@ function decimate(samples: Float32Array): Float32Array {
   return decimated;
 }
 
-/** Returns the best join of all places and lags, in decimated samples; among equals the one with the longest lag. */
+/** Returns the best join of all positions and lags, in decimated samples; among equals the one with the longest lag. */
 function search(decimated: Float32Array, maxLag: number): { best?: Join; isNoise: boolean } {
   const width = FADE_SAMPLES / DECIMATION;
   const minLag = MIN_LAG_SAMPLES / DECIMATION;
