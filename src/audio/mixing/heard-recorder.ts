@@ -1,5 +1,5 @@
 import { formatAudioFormat } from '../format.ts';
-import type { Join, SpeakerId } from './mix-plan.ts';
+import type { HeardSource, SpeakerId } from './mix-plan.ts';
 import type { Ear, Listener, PlannedSubscription } from './subscriptions.ts';
 
 const OPUS = formatAudioFormat({ codec: 'opus' });
@@ -9,7 +9,7 @@ const OPUS = formatAudioFormat({ codec: 'opus' });
  * speaker separately have a decoder for each speaker, and are not recorded.
  */
 export class HeardRecorder {
-  readonly #heard = new WeakMap<Listener, Join>();
+  readonly #heard = new WeakMap<Listener, HeardSource>();
   #isNoted = true;
 
   /** Adds the audio that listeners have heard until now to new plans of mixes. */
@@ -18,7 +18,7 @@ export class HeardRecorder {
     for (const { planned, ears } of mixes.values()) {
       const before = this.#firstHeard(ears.get(OPUS) ?? []);
       const isSame = before && 'mix' in before && before.mix === planned.name;
-      if (before && !isSame) planned.joins = before;
+      if (before && !isSame) planned.continuesFrom = before;
     }
   }
 
@@ -44,7 +44,7 @@ export class HeardRecorder {
     if (heard) this.#heard.set(after, heard);
   }
 
-  #firstHeard(ears: Ear[]): Join | undefined {
+  #firstHeard(ears: Ear[]): HeardSource | undefined {
     for (const { listener, number } of ears) {
       const heard = this.#heard.get(listener);
       if (heard && number === undefined) return heard;

@@ -3,7 +3,7 @@ import type { Codecs } from '../codecs.ts';
 import { addTo, type HeardBefore, Mix } from './mix.ts';
 import type { OddRates } from './mix-rates.ts';
 import type { TickReport } from './mix-engine.ts';
-import type { Join, MixOutput, MixPacket, MixPlan, SpeakerId } from './mix-plan.ts';
+import type { HeardSource, MixOutput, MixPacket, MixPlan, SpeakerId } from './mix-plan.ts';
 import { MixedSpeaker } from './mixed-speaker.ts';
 import { FRAME_SAMPLES } from '../format.ts';
 
@@ -58,7 +58,7 @@ export class LocalMixEngine {
       speaker.close();
     }
     this.#leaving = new Set(plan.leaving);
-    const heardBefore = plan.mixes.map(({ joins }) => joins && this.#heardIn(joins));
+    const heardBefore = plan.mixes.map((mix) => mix.continuesFrom && this.#heardIn(mix.continuesFrom));
     for (const [name, mix] of this.#mixes) {
       if (plan.mixes.some((planned) => planned.name === name)) continue;
       this.#mixes.delete(name);
@@ -145,8 +145,8 @@ export class LocalMixEngine {
     }
   }
 
-  #heardIn(join: Join): HeardBefore | undefined {
-    return 'speaker' in join ? join : this.#mixes.get(join.mix)?.heard;
+  #heardIn(source: HeardSource): HeardBefore | undefined {
+    return 'speaker' in source ? source : this.#mixes.get(source.mix)?.heard;
   }
 
   /** True if all listeners that hear a speaker alone, as Opus, can continue with its packets. */

@@ -35,11 +35,11 @@ export type PlannedMix = {
   /** Formats (docs/protocol.md, "Audio formats") in which it is heard. */
   formats: string[];
   /** Present if Opus listeners have heard something else until now. */
-  joins?: Join;
+  continuesFrom?: HeardSource;
 };
 
 /** Sound that listeners have heard until now: the packets of a speaker as sent, or the mix of this name. */
-export type Join = { speaker: SpeakerId } | { mix: string };
+export type HeardSource = { speaker: SpeakerId } | { mix: string };
 
 export type MixPlan = {
   speakers: SpeakerId[];
