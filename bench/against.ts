@@ -8,6 +8,8 @@ import { quantile } from './percentiles.ts';
 import { nameOf, type Scenario } from './scenario.ts';
 
 const SETTLE_MS = 500;
+/** Time until the hot code of both is compiled, ms. The compiler's threads count as CPU, and take longer with more code. */
+const COMPILE_MS = 25_000;
 
 export type AgainstOptions = {
   /** Folder of the other checkout, with its packages installed. */
@@ -68,8 +70,8 @@ async function measurePairs(
   await sleep(SETTLE_MS, undefined, { signal: bounds.signal });
   using otherTrial = await openTrial(other, scenario, bounds);
   using ownTrial = await openTrial(own, scenario, bounds);
-  await otherTrial.compile();
-  await ownTrial.compile();
+  await otherTrial.compile(COMPILE_MS);
+  await ownTrial.compile(COMPILE_MS);
   const others: number[] = [];
   const owns: number[] = [];
   const percent = (cpuMs: number) => cpuMs / bounds.seconds / 10;

@@ -119,9 +119,9 @@ class Trial implements Disposable {
   }
 
   /** Lets the clients speak until the code of the server is compiled. */
-  async compile(): Promise<void> {
+  async compile(forMs = COMPILE_MS): Promise<void> {
     this.#load.speak();
-    await this.#wait(COMPILE_MS);
+    await this.#wait(forMs);
     this.#load.hush();
     await this.#wait(DRAIN_MS);
   }
