@@ -25,7 +25,7 @@ export type MessageAttack = {
   perSecond?: number;
   /** Number of messages after which it closes the connection and connects again at once. */
   reconnectAfter?: number;
-  /** Connects under one name from every client of the attack, and before it closes the last connection, so that each recontexts the one before. */
+  /** Connects under one name from every client of the attack, and before it closes the last connection, so that each replaces the one before. */
   isOneName?: true;
   /** Code that the gateway must have told if the attack did what its name says. */
   provokes?: string;
@@ -50,7 +50,7 @@ export type RawAttack = {
 export type AttackContext = {
   url: string;
   apiKey: string;
-  /** Its number. */
+  /** Number of the client in the attack. */
   client: number;
   isOver: () => boolean;
   /** Counts a connection. */

@@ -77,6 +77,45 @@ async function findScript(url: string): Promise<string> {
   return /<script[^>]* src="([^"]+)"/.exec(page)?.[1] ?? '/';
 }
 
+/** Names of the page's files that a script loads. */
+const FILE_NAME = /[\w-]+-[\w-]{8}\.js/g;
+
+/** Returns the URL of the longest file of the page; of a server without a page, that of the root. */
+async function findLongestFile(url: string): Promise<string> {
+  const lengths = new Map<string, number>();
+  const read = async (path: string): Promise<void> => {
+    if (lengths.has(path)) return;
+    lengths.set(path, 0);
+    const file = await fetch(new URL(path, url));
+    const text = await file.text();
+    if (!file.ok) return;
+    lengths.set(path, text.length);
+    for (const [name] of text.matchAll(FILE_NAME)) await read(`/assets/${name}`);
+  };
+  await read('/');
+  const [longest = '/'] = [...lengths].toSorted(([, one], [, other]) => other - one)[0] ?? [];
+  return new URL(longest, url).href;
+}
+
+/** Downloads the longest file of the page, which takes no key, again and again. */
+const download: RawAttack['open'] = async (context) => {
+  const file = await findLongestFile(context.url);
+  return async () => {
+    while (!context.isOver()) {
+      try {
+        const response = await fetch(file);
+        const { byteLength } = await response.arrayBuffer();
+        context.noteAccepted();
+        context.noteTold(String(response.status));
+        context.noteSent(1, byteLength);
+      } catch {
+        context.noteTold('no answer');
+        await sleep(CONNECT_AGAIN_MS);
+      }
+    }
+  };
+};
+
 /** Connects a WebSocket over TLS whose records can be sent many in a segment. @returns it, and what sends what it has written */
 async function openWss(context: AttackContext, query: Record<string, string>) {
   const tcp = await openTcp(context);
@@ -248,6 +287,7 @@ export const RAW_ATTACKS: RawAttack[] = [
     open: pipeline(findScript),
     isRefused: true,
   },
+  { name: "HTTP requests one after another: the page's longest file", open: download },
   { name: 'WHIP sessions that begin and end', open: publish },
   {
     name: `RTP without pause over WebRTC (${MOST_WEBRTC_CLIENTS} clients in place of 500)`,
