@@ -105,8 +105,8 @@ const TimingsSchema = Type.Object(
         'Interval of "stats" messages, and of pings to clients that want them',
       ),
       silentAfterMs: ms(30_000, 'Silence after which a client is closed with 4408'),
-      soundPingEveryMs: ms(280, 'Duration of audio sent to a client between two pings'),
-      unansweredMs: ms(640, 'Age of an unanswered ping at which no more audio is sent'),
+      soundPingEveryMs: ms(400, 'Duration of audio sent to a client between two pings'),
+      unansweredMs: ms(520, 'Age of an unanswered ping at which no more audio is sent'),
       movesWithinMs: ms(1000, 'Longest life of a connection whose peer has connected elsewhere'),
       changesWithinMs: ms(
         10_000,
