@@ -16,6 +16,9 @@ const ROOM = 'a';
 const MICROPHONE_HZ = 800;
 const LEGACY_HZ = 1000;
 
+/** Wait until the browser throttles a hidden page that plays nothing, which it does half a minute after the last sound. */
+const THROTTLING = { timeout: 120_000, interval: 10_000 };
+
 const { openGateway, enter, cleanUps } = useStack();
 
 let gateway: { url: string; apiKey: string };
@@ -144,6 +147,38 @@ describe.each(['websocket'] as const)('over %s', (transport) => {
     await expectHeard();
     expect(toldSince(0)).not.toContain('peer_left');
   }, 120_000);
+
+  test('a page that is hidden until its timers run once a minute is heard and hears', async () => {
+    await join(transport);
+    const stopSpeaking = await speak();
+    await expectPlayed();
+    await stopSpeaking();
+    await browser.page.evaluate(() => {
+      const window_ = window as { turns?: number };
+      const count = () => {
+        window_.turns = (window_.turns ?? 0) + 1;
+        setTimeout(count, 100);
+      };
+      count();
+    });
+    const turns = () => browser.page.evaluate(() => Reflect.get(window, 'turns') as number);
+    await browser.hide();
+    expect(await browser.page.evaluate(() => document.visibilityState)).toBe('hidden');
+    // The timer of the count stands still for most of a minute.
+    let before = await turns();
+    await vi.waitFor(async () => {
+      const now = await turns();
+      const passed = now - before;
+      before = now;
+      expect(passed).toBe(0);
+    }, THROTTLING);
+    await sleep(60_000);
+    await speak();
+    await expectPlayed();
+    await expectHeard();
+    expect(toldSince(0)).not.toContain('peer_left');
+    expect(toldSince(0)).not.toContain('peer_changed');
+  }, 300_000);
 
   test('sound follows the default speakers, and goes back to them when those that were chosen are unplugged', async () => {
     const unplug = await card.plugIn('headset');

@@ -3,6 +3,9 @@ import type { SoundCard } from './sound-card.ts';
 import { joinByForm } from './page-form.ts';
 import { SETTLING } from './settling.ts';
 
+/** Time for which a page is hidden before the browser throttles its timers, s. */
+const THROTTLED_AFTER_S = 10;
+
 /**
  * Chromium as it is on a desktop: it plays and records on a sound card, and sleeps when the machine does. It is driven by puppeteer, because Playwright
  * keeps all pages in front.
@@ -28,6 +31,8 @@ export class DesktopBrowser {
         '--disable-gpu',
         '--autoplay-policy=no-user-gesture-required',
         '--use-fake-ui-for-media-stream',
+        // Hidden pages run their timers once a minute from then on; by default after 5 minutes.
+        `--enable-features=IntensiveWakeUpThrottling:grace_period_seconds/${THROTTLED_AFTER_S}`,
       ],
     });
     try {
@@ -44,6 +49,12 @@ export class DesktopBrowser {
   /** Fills in the page's form and presses Join; resolves when the room is shown. */
   join(room: string, peer: string, apiKey: string): Promise<void> {
     return joinByForm(this.page, room, peer, apiKey);
+  }
+
+  /** Opens another tab in front of the page. */
+  async hide(): Promise<void> {
+    const other = await this.#browser.newPage();
+    await other.bringToFront();
   }
 
   /** Stops the browser, all of its processes, as a laptop that falls asleep does. */
