@@ -141,7 +141,10 @@ const TimingsSchema = Type.Object(
     http: durations({
       requestMs: ms(10_000, 'Time that a client has to send a request, and to shake hands for TLS'),
       idleMs: ms(90_000, 'Silence after which a connection that is no WebSocket is closed'),
-      summaryEveryMs: ms(60_000, 'Interval at which the log sums up what clients without a key were refused'),
+      summaryEveryMs: ms(
+        60_000,
+        'Interval at which the log sums up what clients without a key were refused',
+      ),
     }),
     budgets: durations({
       tellAfterMs: ms(1000, 'Time over its budget after which a client is told rate_limited'),

@@ -154,14 +154,16 @@ describe.each(['websocket'] as const)('over %s', (transport) => {
     await expectPlayed();
     await stopSpeaking();
     await browser.page.evaluate(() => {
-      const window_ = window as { turns?: number };
+      const counted = { turns: 0 };
+      Object.assign(window, { counted });
       const count = () => {
-        window_.turns = (window_.turns ?? 0) + 1;
+        counted.turns += 1;
         setTimeout(count, 100);
       };
       count();
     });
-    const turns = () => browser.page.evaluate(() => Reflect.get(window, 'turns') as number);
+    const turns = () =>
+      browser.page.evaluate(() => (Reflect.get(window, 'counted') as { turns: number }).turns);
     await browser.hide();
     expect(await browser.page.evaluate(() => document.visibilityState)).toBe('hidden');
     // The timer of the count stands still for most of a minute.

@@ -1,7 +1,11 @@
 import type { RefObject } from 'preact';
 import { useLayoutEffect, useRef } from 'preact/hooks';
 import { meterShare } from '../../packages/client/src/level.ts';
-import type { PeerDescription, RoomDescription, RoomReference } from '../../src/operator/schemas.ts';
+import type {
+  PeerDescription,
+  RoomDescription,
+  RoomReference,
+} from '../../src/operator/schemas.ts';
 import { Meter, NBSP } from './meter.tsx';
 import type { Overview, OverviewState } from './overview.ts';
 

@@ -225,7 +225,8 @@ export class Session {
     if (from) from.wanted.reject(moved());
     this.#wanted = wanted;
     const isAsked = this.#phase.name !== 'lobby';
-    const joining: Joining = { name: 'joining', connection, wanted, isAsked, ...(from && { from }) };
+    const before = from && { from };
+    const joining: Joining = { name: 'joining', connection, wanted, isAsked, ...before };
     this.#enter(joining);
     let room: Room | undefined;
     // Any change of phase meanwhile (left, closed, connection lost) has dealt with the wanted room, too.

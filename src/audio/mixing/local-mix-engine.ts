@@ -58,7 +58,9 @@ export class LocalMixEngine {
       speaker.close();
     }
     this.#leaving = new Set(plan.leaving);
-    const heardBefore = plan.mixes.map((mix) => mix.continuesFrom && this.#heardIn(mix.continuesFrom));
+    const heardBefore = plan.mixes.map(
+      (mix) => mix.continuesFrom && this.#heardIn(mix.continuesFrom),
+    );
     for (const [name, mix] of this.#mixes) {
       if (plan.mixes.some((planned) => planned.name === name)) continue;
       this.#mixes.delete(name);
