@@ -8,8 +8,11 @@ import { quantile } from './percentiles.ts';
 import { nameOf, type Scenario } from './scenario.ts';
 
 const SETTLE_MS = 500;
-/** Time until the hot code of both is compiled, ms. The compiler's threads count as CPU, and take longer with more code. */
-const COMPILE_MS = 25_000;
+/**
+ * Time until the hot code of both is compiled, ms. The compiler's threads count as CPU, and take longer with more code; a call with two
+ * peers runs the code of its hot path only 100 times a second.
+ */
+const COMPILE_MS = 60_000;
 
 export type AgainstOptions = {
   /** Folder of the other checkout, with its packages installed. */
