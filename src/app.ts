@@ -15,6 +15,7 @@ import { openReporter, openUsage } from './app/open-usage.ts';
 import type { App, Opening, ProcessesHealth, Shared } from './app/opening.ts';
 import { Metrics } from './http/metrics.ts';
 import { newServer, urlOf } from './http/server.ts';
+import { UnauthenticatedConnections } from './http/unauthenticated-connections.ts';
 import { logClients } from './load/supplies.ts';
 import { PeerTakeover } from './admission/peer-takeover.ts';
 import { VERSION } from './version.ts';
@@ -61,10 +62,12 @@ async function openParts(opening: Opening, server: FastifyInstance): Promise<App
   const load = openLoad(opening, media, audio);
   openReporter(opening, store, usage, clients);
   const rooms = openRooms(opening, store, usage, media, audio);
+  const unauthenticated = new UnauthenticatedConnections(settings.CONNECTIONS_PER_ADDRESS);
   const { reserves, supplies } = openReserves(opening, server.server, {
     ...store,
     ...media,
     rooms,
+    unauthenticated,
   });
   const metrics = new Metrics(shared?.name);
   const shutdown = new Shutdown(opening, clients, media);
@@ -92,6 +95,7 @@ async function openParts(opening: Opening, server: FastifyInstance): Promise<App
     audio,
     load,
     reserves,
+    unauthenticated,
     rooms,
     takeover,
     metrics,

@@ -27,7 +27,7 @@ export const counters = {
     /** Audio for clients that do not read. */
     unread: 0,
   },
-  /** Connections that were closed on arrival, to keep a reserve of file descriptors. */
+  /** Connections that were closed on arrival, or before their client had authenticated, to keep a reserve of file descriptors. */
   connectionsNotAccepted: 0,
   /** Faults that said that a resource had run out. */
   shortages: { descriptors: 0, memory: 0, threads: 0, ports: 0, disk: 0 },

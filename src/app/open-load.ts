@@ -1,6 +1,7 @@
 import type { Server } from 'node:http';
 import { counters } from '../counters.ts';
 import { ConnectionLimit } from '../http/connection-limit.ts';
+import type { UnauthenticatedConnections } from '../http/unauthenticated-connections.ts';
 import { EncoderSteps } from '../load/encoder-steps.ts';
 import { LoadMonitor } from '../load/load-monitor.ts';
 import { LoadSampler } from '../load/load-sampler.ts';
@@ -44,13 +45,16 @@ export function openLoad(
   return { monitor: opened.adopt(monitor, (part) => part.close()), encoderSteps };
 }
 
+type ReservesParts = Media &
+  Pick<Store, 'redis'> & { rooms: RoomRegistry; unauthenticated: UnauthenticatedConnections };
+
 /** Watches all other limited resources, of which a reserve is kept for clients that are connected. */
 export function openReserves(
   { settings, timings, log, opened, shared }: Opening,
   server: Server,
-  { pool, cluster, rooms, redis }: Media & { rooms: RoomRegistry } & Pick<Store, 'redis'>,
+  { pool, cluster, rooms, redis, unauthenticated }: ReservesParts,
 ): { reserves: Reserves; supplies: Supply[] } {
-  const connectionLimit = new ConnectionLimit(server, log);
+  const connectionLimit = new ConnectionLimit(server, unauthenticated, log);
   const processes = shared?.processes ?? 1;
   const supplies = suppliesOf({
     onFreeDescriptors: (free) => connectionLimit.allow(free),

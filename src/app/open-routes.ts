@@ -15,6 +15,7 @@ import { registerTokenRoute } from '../http/token-route.ts';
 import { UsageReports } from '../http/usage-reports.ts';
 import { registerUsageRoute } from '../http/usage-route.ts';
 import { limitPipelining } from '../http/pipelining.ts';
+import type { UnauthenticatedConnections } from '../http/unauthenticated-connections.ts';
 import { Visitors } from '../http/visitors.ts';
 import { registerWebhookRoute } from '../http/webhook-route.ts';
 import type { Reserves } from '../load/reserves.ts';
@@ -52,6 +53,7 @@ export type RouteParts = {
   audio: Audio;
   load: Load;
   reserves: Reserves;
+  unauthenticated: UnauthenticatedConnections;
   rooms: RoomRegistry;
   takeover: PeerTakeover;
   metrics: Metrics;
@@ -71,7 +73,7 @@ export async function openRoutes(
   const { settings, timings, opened, shared } = opening;
   const visiting = {
     isProxied: settings.TRUST_PROXY !== '',
-    maxPerAddress: settings.CONNECTIONS_PER_ADDRESS,
+    unauthenticated: parts.unauthenticated,
   };
   const visitors = opened.adopt(
     new Visitors(server, visiting, timings.http.summaryEveryMs),

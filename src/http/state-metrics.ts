@@ -11,7 +11,7 @@ export const STATE_METRICS: Definition[] = [
   gauge('sessions', 'Clients that are connected', ({ sessions }) => sessions),
   count(
     'connections_not_accepted_total',
-    'Connections that were closed on arrival, for lack of file descriptors',
+    'Connections that were closed on arrival or before authentication, for lack of file descriptors',
     ({ counters }) => counters.connectionsNotAccepted,
   ),
   gauge('rooms', 'Rooms that are open', ({ rooms }) => rooms),

@@ -4,7 +4,12 @@ import { networkOf } from '../network-of.ts';
 /** Connections whose client has not authenticated, counted by address: a limit keeps one address from taking all descriptors. */
 export class UnauthenticatedConnections {
   readonly #maxPerAddress: number;
-  /** Connections by their own address and port, which the TCP and the TLS socket of a connection share. */
+  /**
+   * Sockets by the address and port of their connection, which its TCP and its TLS socket share. The connection that has been
+   * idle for longest comes first.
+   */
+  readonly #sockets = new Map<string, Socket>();
+  /** Networks of the connections that are counted, by the same address and port. */
   readonly #networks = new Map<string, string>();
   readonly #connectionsOf = new Map<string, number>();
   readonly #watched = new WeakSet<Socket>();
@@ -13,9 +18,9 @@ export class UnauthenticatedConnections {
     this.#maxPerAddress = maxPerAddress;
   }
 
-  /** Number of connections that are counted. */
+  /** Number of connections, counted by address or not. */
   get size(): number {
-    return this.#networks.size;
+    return this.#sockets.size;
   }
 
   /**
@@ -24,25 +29,51 @@ export class UnauthenticatedConnections {
    * @returns false if the address has too many; the connection is not counted then
    */
   arrive(connection: Socket, address: string): boolean {
+    const id = this.#keep(connection);
     const network = networkOf(address);
-    const id = idOf(connection);
     if (this.#networks.get(id) === network) return true;
     const count = this.#connectionsOf.get(network) ?? 0;
     if (count >= this.#maxPerAddress) return false;
-    this.#forget(id);
-    if (!this.#watched.has(connection)) connection.once('close', () => this.#forget(id));
-    this.#watched.add(connection);
+    this.#stopCounting(id);
     this.#networks.set(id, network);
     this.#connectionsOf.set(network, count + 1);
     return true;
   }
 
-  /** Stops counting a connection: its client has authenticated, or a proxy's connection is between two requests. */
+  /** Keeps a proxy's connection without counting it: it is new, or between two requests. */
+  pause(connection: Socket): void {
+    if (!connection.destroyed) this.#stopCounting(this.#keep(connection));
+  }
+
+  /** Forgets a connection: its client has authenticated. */
   forget(connection: Socket): void {
     this.#forget(idOf(connection));
   }
 
+  /** Ends the connection that has been idle for longest, if there is one. */
+  endOldest(): void {
+    const [oldest] = this.#sockets;
+    if (!oldest) return;
+    const [id, socket] = oldest;
+    this.#forget(id);
+    socket.destroy();
+  }
+
+  #keep(connection: Socket): string {
+    const id = idOf(connection);
+    if (!this.#watched.has(connection)) connection.once('close', () => this.#forget(id));
+    this.#watched.add(connection);
+    this.#sockets.delete(id);
+    this.#sockets.set(id, connection);
+    return id;
+  }
+
   #forget(id: string): void {
+    this.#sockets.delete(id);
+    this.#stopCounting(id);
+  }
+
+  #stopCounting(id: string): void {
     const network = this.#networks.get(id);
     if (network === undefined) return;
     this.#networks.delete(id);

@@ -2,7 +2,7 @@ import type { Socket } from 'node:net';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { PartylineError } from '../protocol/errors.ts';
 import { RefusalLog } from './refusal-log.ts';
-import { UnauthenticatedConnections } from './unauthenticated-connections.ts';
+import type { UnauthenticatedConnections } from './unauthenticated-connections.ts';
 
 /** Delay until the next attempt that an address with too many connections is told, ms. */
 const RETRY_AFTER_MS = 5000;
@@ -17,14 +17,17 @@ export class Visitors {
 
   /**
    * @param isProxied true if connections come from a proxy that reports the addresses of its clients
-   * @param maxPerAddress maximum number of connections of one address that are counted
+   * @param unauthenticated gets each connection, until its client is known
    */
   constructor(
     server: FastifyInstance,
-    { isProxied, maxPerAddress }: { isProxied: boolean; maxPerAddress: number },
+    {
+      isProxied,
+      unauthenticated,
+    }: { isProxied: boolean; unauthenticated: UnauthenticatedConnections },
     summaryEveryMs: number,
   ) {
-    this.#unauthenticated = new UnauthenticatedConnections(maxPerAddress);
+    this.#unauthenticated = unauthenticated;
     this.#refusals = new RefusalLog(server.log, summaryEveryMs);
     if (isProxied) this.#countRequests(server);
     else this.#countConnections(server);
@@ -70,12 +73,13 @@ export class Visitors {
 
   /** Counts a connection through a proxy only from the head of a request to its answer. */
   #countRequests(server: FastifyInstance): void {
+    server.server.on('connection', (connection: Socket) => this.#unauthenticated.pause(connection));
     server.addHook('onRequest', (request, _reply, done) => {
       const isAllowed = this.#unauthenticated.arrive(request.raw.socket, request.ip);
       done(isAllowed ? undefined : tooManyConnections());
     });
     server.addHook('onResponse', (request, _reply, done) => {
-      this.#unauthenticated.forget(request.raw.socket);
+      if (!request.ws) this.#unauthenticated.pause(request.raw.socket);
       done();
     });
   }

@@ -19,7 +19,7 @@ export type Supply = {
   measure: () => Usage | undefined;
   /** Returns the part of a limit that is kept from new clients. */
   reserveOf: (limit: number) => number;
-  /** Called after each measurement with the amount that new clients may take. */
+  /** Called after each measurement with the amount that new clients may take; negative if part of the reserve is in use. */
   onFree?: (free: number) => void;
 };
 
@@ -126,7 +126,7 @@ export class Reserves {
     const { used, limit } = supply.usage;
     const reserve = supply.reserveOf(limit);
     supply.isShort = limit - used < reserve * (supply.isShort ? FREE_AGAIN : 1);
-    supply.onFree?.(Math.max(0, limit - used - reserve));
+    supply.onFree?.(limit - used - reserve);
   }
 
   #isShortOf(resource: Resource, nowMs: number): boolean {

@@ -10,7 +10,7 @@ const STDOUT = 1;
 
 /** Measurements that are made elsewhere in this process. */
 export type SupplySources = {
-  /** Called at intervals with the number of descriptors that new clients may take. */
+  /** Called at intervals with the number of descriptors that new clients may take; negative if part of the reserve is in use. */
   onFreeDescriptors: (free: number) => void;
   mediaWorkerPids: () => number[];
   /** Open ends of pipes to other nodes, and the number of ports for them. */

@@ -1,4 +1,8 @@
+import { once } from 'node:events';
+import { get as getPlain } from 'node:http';
+import { get as getOverTls } from 'node:https';
 import { createConnection, type Socket } from 'node:net';
+import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { eventually } from '../support/gateway.ts';
 import { GatewayProcess, timingsOf } from '../support/process.ts';
@@ -14,22 +18,55 @@ async function start(environment: Record<string, string> = {}, commandBefore: st
   return { gateway, url, apiKey };
 }
 
-test('300 connections where there are 160 descriptors: calls go on, and newcomers are let in afterwards', async () => {
-  const environment = timingsOf({ load: { sampleEveryMs: 100 } });
-  const { gateway, ...node } = await start(environment, ['prlimit', '--nofile=160:160']);
+/** Connections beyond what the gateway accepts. */
+const ATTACKERS = 300;
+const FEW_DESCRIPTORS = ['prlimit', '--nofile=160:160'];
+const OFTEN = timingsOf({ load: { sampleEveryMs: 100 } });
+
+/** Opens bare TCP connections, which send nothing. */
+function attack(url: string, count: number): Socket[] {
+  const { hostname, port } = new URL(url);
+  return Array.from({ length: count }, () => {
+    const socket = createConnection(Number(port), hostname);
+    cleanUps.push(() => void socket.destroy());
+    return socket.on('error', () => {}).resume();
+  });
+}
+
+const isRefusing = (gateway: GatewayProcess) =>
+  gateway.logged('connections not accepted: too few descriptors left').length === 1;
+
+/** Asks over a connection of its own, as a prober does. */
+async function statusOf(url: string): Promise<number | undefined> {
+  const request = url.startsWith('https:')
+    ? getOverTls(url, { agent: false, rejectUnauthorized: false })
+    : getPlain(url, { agent: false });
+  const [response] = await once(request, 'response');
+  response.resume();
+  return response.statusCode;
+}
+
+/** Probes five times, each time after further attackers have come. */
+async function probe(url: string): Promise<(number | undefined)[]> {
+  const statuses = [];
+  for (let time = 0; time < 5; time += 1) {
+    attack(url, 20);
+    statuses.push(await statusOf(`${url}/healthz`), await statusOf(`${url}/metrics`));
+  }
+  return statuses;
+}
+
+const ALL_ANSWERED = Array.from({ length: 10 }, () => 200);
+
+test('300 connections where there are 160 descriptors: calls go on, health checks are answered, and newcomers are let in afterwards', async () => {
+  const { gateway, ...node } = await start(OFTEN, FEW_DESCRIPTORS);
   const [limit] = gateway.output.match(/file descriptors allow \d+ clients/) ?? [];
   expect(Number(limit?.match(/\d+/))).toBeGreaterThan(20);
   const [ada, bob] = [await enter(node, 'ada'), await enter(node, 'bob')];
 
-  const { hostname, port } = new URL(node.url);
-  const dial = (): Socket => {
-    const socket = createConnection(Number(port), hostname);
-    cleanUps.push(() => void socket.destroy());
-    return socket.on('error', () => {}).resume();
-  };
-  const attackers = Array.from({ length: 300 }, dial);
-  const isRefusing = () => gateway.logged('connections not accepted: too few descriptors left');
-  await eventually('connections are not accepted', () => isRefusing().length === 1);
+  const attackers = attack(node.url, ATTACKERS);
+  await eventually('connections are not accepted', () => isRefusing(gateway));
+  expect(await probe(node.url)).toEqual(ALL_ANSWERED);
   const tone = await opusTone(1000, 0.5, 500);
   await play(ada, tone);
   await eventually('every frame', () => bob.frames.length === tone.length);
@@ -49,6 +86,18 @@ test('300 connections where there are 160 descriptors: calls go on, and newcomer
   const metrics = await (await fetch(`${node.url}/metrics`)).text();
   const [, count] = /^partyline_connections_not_accepted_total (\d+)/m.exec(metrics) ?? [];
   expect(Number(count)).toBeGreaterThan(100);
+});
+
+const fixture = (name: string) => join(import.meta.dirname, '../fixtures', name);
+
+test.each([
+  ['over TLS', { TLS_CERT: fixture('tls-cert.pem'), TLS_KEY: fixture('tls-key.pem') }],
+  ['beside a proxy', { TRUST_PROXY: '192.0.2.1' }],
+])('health checks %s are answered while others hold all connections', async (_name, settings) => {
+  const { gateway, url } = await start({ ...OFTEN, ...settings }, FEW_DESCRIPTORS);
+  attack(url, ATTACKERS);
+  await eventually('connections are not accepted', () => isRefusing(gateway));
+  expect(await probe(url)).toEqual(ALL_ANSWERED);
 });
 
 test('a rejection that nobody handles is logged, and drains the node', async () => {

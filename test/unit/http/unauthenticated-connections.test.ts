@@ -110,10 +110,28 @@ describe('UnauthenticatedConnections', () => {
     expect(connections.arrive(one, '192.0.2.2')).toBe(true);
     expect(connections.arrive(other, '192.0.2.1')).toBe(true);
     for (let request = 0; request < 20; request += 1) {
-      connections.forget(one);
+      connections.pause(one);
       expect(connections.arrive(one, '192.0.2.3')).toBe(true);
     }
     expect(one.listenerCount('close')).toBeLessThan(3);
+  });
+
+  test("ends the connection that has been idle for longest, a proxy's too, and none that has authenticated", () => {
+    const connections = new UnauthenticatedConnections(1);
+    const [known, idle, busy, last] = [1, 2, 3, 4].map((port) => connectionFrom('10.0.0.1', port));
+    for (const connection of [known, idle, busy, last]) connections.pause(connection!);
+    connections.forget(known!);
+    connections.arrive(busy!, '192.0.2.1');
+    const ended = () => [known, idle, busy, last].map((connection) => connection!.destroyed);
+    connections.endOldest();
+    expect(ended()).toEqual([false, true, false, false]);
+    connections.endOldest();
+    expect(ended()).toEqual([false, true, false, true]);
+    connections.endOldest();
+    expect(connections.size).toBe(0);
+    connections.endOldest();
+    expect(known!.destroyed).toBe(false);
+    expect(connections.arrive(known!, '192.0.2.1')).toBe(true);
   });
 });
 

@@ -48,7 +48,7 @@ describe('Reserves', () => {
       false,
       false,
     ]);
-    expect(free).toEqual([78, 0, 0, 8, 16, 0]);
+    expect(free).toEqual([78, 0, -1, 8, 16, 0]);
     reserves.check();
     after(160);
     expect(() => reserves.check()).toThrow(
