@@ -143,7 +143,7 @@ const TimingsSchema = Type.Object(
       idleMs: ms(90_000, 'Silence after which a connection that is no WebSocket is closed'),
       summaryEveryMs: ms(
         60_000,
-        'Interval at which the log sums up what clients without a key were refused',
+        'Interval at which the log sums up requests: refused ones, and those of accounts with many',
       ),
     }),
     budgets: durations({

@@ -26,7 +26,7 @@ const RETRY_HEADER = 'x-retry-on';
 
 /** Listener for requests of authenticated clients, and for refusals of others. */
 type Visitors = {
-  known(request: FastifyRequest): void;
+  known(request: FastifyRequest, accountId: number): void;
   refused(address: string, reason: string): void;
 };
 
@@ -122,7 +122,7 @@ async function identify(
   const credentials = await authenticate(query, request, authenticator, connections);
   // Redis answers all clients that connect at once in the same turn of the event loop.
   return requestLimits.turns.run(credentials.account.id, () => {
-    visitors.known(request);
+    visitors.known(request, credentials.account.id);
     requireActive(credentials);
     checkGrant(credentials, query);
     const resumedId = readResumed(query, credentials.account.id, sealer);

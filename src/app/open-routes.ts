@@ -9,6 +9,7 @@ import { registerInviteRoutes } from '../http/invite-routes.ts';
 import { type Metrics, registerMetrics } from '../http/metrics.ts';
 import { registerOperatorRoutes } from '../http/operator-routes.ts';
 import { registerProblems } from '../http/problem.ts';
+import type { Sender } from '../http/request-log.ts';
 import { RestGuard } from '../http/rest.ts';
 import { registerPlugins } from '../http/server.ts';
 import { registerTokenRoute } from '../http/token-route.ts';
@@ -111,7 +112,7 @@ async function registerRest(
   const { redis, clock } = store;
   const { usage, clients, media, rooms, shutdown, state } = parts;
   const rest = asRestServer(server);
-  const onKnown = (request: FastifyRequest) => visitors.known(request);
+  const onKnown = (request: FastifyRequest, sender: Sender) => visitors.known(request, sender);
   const guard = new RestGuard(authenticator, limits, settings.OPERATOR_KEY, onKnown);
   const reports = new UsageReports(new UsageReader(redis), clock.wallMs);
   registerMeRoute(rest, { guard, leases: usage.leases, usage: usage.recent, clock });
@@ -173,7 +174,7 @@ async function registerWhip(
       connections: limits.connections,
       limits: rateLimits,
       changes: () => clients.accountWatch.changes(),
-      onKnown: (request) => visitors.known(request),
+      onKnown: (request, accountId) => visitors.known(request, accountId),
     }),
     sessions: new WhipSessions(service, accounts, cluster, timings.whip),
   });

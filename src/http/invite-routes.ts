@@ -37,7 +37,7 @@ type Parts = {
   invites: Invites;
   tokens: Tokens;
   /** Called for each request whose invitation is valid. */
-  onKnown: (request: FastifyRequest) => void;
+  onKnown: (request: FastifyRequest, accountId: number) => void;
 };
 
 /**
@@ -77,7 +77,7 @@ export async function registerInviteRoutes(server: RestServer, parts: Parts): Pr
       limits.checkSecret(invite);
       const invitation = await authenticator.byInvite(invite, request.ip).catch(asNotFound);
       await limits.countRedemption(invitation.owner.accountId, invite);
-      onKnown(request);
+      onKnown(request, invitation.owner.accountId);
       const { owner, room, publish, ttlSeconds } = invitation;
       const grant = { peer, rooms: [room], publish, ttl_seconds: ttlSeconds };
       return { ...(await tokens.issue(owner, grant)), peer, room };

@@ -3,13 +3,14 @@ import type { FastifyRequest } from 'fastify';
 import { type Authenticator, bearerOf, type Credentials } from '../accounts/authenticator.ts';
 import type { RateLimits } from '../accounts/rate-limits.ts';
 import { PartylineError } from '../protocol/errors.ts';
+import type { Sender } from './request-log.ts';
 
 /** Authenticates REST requests. Its hooks run before the body is read, so that clients without a key are refused at the least cost. */
 export class RestGuard {
   readonly #authenticator: Authenticator;
   readonly #limits: RateLimits;
   readonly #operatorKey: string;
-  readonly #onKnown: (request: FastifyRequest) => void;
+  readonly #onKnown: (request: FastifyRequest, sender: Sender) => void;
   readonly #credentials = new WeakMap<FastifyRequest, Credentials>();
 
   /**
@@ -20,7 +21,7 @@ export class RestGuard {
     authenticator: Authenticator,
     limits: RateLimits,
     operatorKey: string,
-    onKnown: (request: FastifyRequest) => void,
+    onKnown: (request: FastifyRequest, sender: Sender) => void,
   ) {
     this.#authenticator = authenticator;
     this.#limits = limits;
@@ -41,7 +42,7 @@ export class RestGuard {
     const credentials = await this.#authenticator.byKey(apiKey, request.ip);
     // Before the request is logged, as refused ones are summed up.
     await this.#limits.countRequest(credentials.account.id, apiKey);
-    this.#onKnown(request);
+    this.#onKnown(request, credentials.account.id);
     this.#credentials.set(request, credentials);
   };
 
@@ -67,7 +68,7 @@ export class RestGuard {
     }
     await this.#limits.checkOperator(request.ip);
     if (timingSafeEqual(digestOf(key), digestOf(this.#operatorKey))) {
-      this.#onKnown(request);
+      this.#onKnown(request, 'operator');
       return;
     }
     await this.#limits.countOperatorFailure(request.ip);

@@ -2,6 +2,7 @@ import type { Socket } from 'node:net';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { PartylineError } from '../protocol/errors.ts';
 import { RefusalLog } from './refusal-log.ts';
+import { RequestLog, type Sender } from './request-log.ts';
 import type { UnauthenticatedConnections } from './unauthenticated-connections.ts';
 
 /** Delay until the next attempt that an address with too many connections is told, ms. */
@@ -13,7 +14,8 @@ const QUIET = new Set(['/healthz', '/readyz', '/metrics']);
 export class Visitors {
   readonly #unauthenticated: UnauthenticatedConnections;
   readonly #refusals: RefusalLog;
-  readonly #known = new WeakSet<FastifyRequest>();
+  readonly #requests: RequestLog;
+  readonly #senders = new WeakMap<FastifyRequest, Sender>();
 
   /**
    * @param isProxied true if connections come from a proxy that reports the addresses of its clients
@@ -29,6 +31,7 @@ export class Visitors {
   ) {
     this.#unauthenticated = unauthenticated;
     this.#refusals = new RefusalLog(server.log, summaryEveryMs);
+    this.#requests = new RequestLog(server.log, summaryEveryMs);
     if (isProxied) this.#countRequests(server);
     else this.#countConnections(server);
     server.addHook('onResponse', (request, { statusCode, elapsedTime }, done) => {
@@ -38,10 +41,10 @@ export class Visitors {
   }
 
   /** Notes that a request has been authenticated: until its answer, its connection is not counted. */
-  known(request: FastifyRequest): void {
-    this.#known.add(request);
+  known(request: FastifyRequest, sender: Sender): void {
+    this.#senders.set(request, sender);
     this.#unauthenticated.forget(request.raw.socket);
-    request.log.info({ req: request }, 'incoming request');
+    this.#requests.begin(request, sender);
   }
 
   /** Notes a refusal, for the log. @param reason code of the error, or HTTP status */
@@ -51,6 +54,7 @@ export class Visitors {
 
   close(): void {
     this.#refusals.close();
+    this.#requests.close();
   }
 
   /** Counts each connection, again when an authenticated request is answered; an upgraded one is not counted again. */
@@ -86,13 +90,9 @@ export class Visitors {
 
   #note(request: FastifyRequest, status: number, elapsedMs: number): void {
     if (QUIET.has(request.routeOptions.url ?? '')) return;
-    const isRefused = status >= 400;
-    if (this.#known.has(request)) {
-      const res = { statusCode: status };
-      if (!request.ws) request.log.info({ req: request, res, elapsedMs }, 'request completed');
-    } else if (isRefused) {
-      this.refused(request.ip, String(status));
-    }
+    const sender = this.#senders.get(request);
+    if (sender !== undefined) this.#requests.end(request, sender, status, elapsedMs);
+    else if (status >= 400) this.refused(request.ip, String(status));
   }
 }
 

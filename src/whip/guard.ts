@@ -17,7 +17,7 @@ export type WhipGuardParts = {
   limits: RateLimits;
   /** Returns the number of account changes received. */
   changes: () => number;
-  onKnown: (request: FastifyRequest) => void;
+  onKnown: (request: FastifyRequest, accountId: number) => void;
 };
 
 /** The sender of a request, and the number of account changes received before it was looked up. */
@@ -95,7 +95,7 @@ export class WhipGuard {
       ? await authenticator.byToken(secret, request.ip, checkAccount, mayBeExpired)
       : await authenticator.byKey(secret, request.ip);
     await charge(credentials, isToken ? undefined : secret);
-    onKnown(request);
+    onKnown(request, credentials.account.id);
     this.#known.set(request, { credentials, changesBefore });
     return credentials;
   }

@@ -346,18 +346,22 @@ test('an account over its requests is refused without a look at Redis', async ()
   expect(await ask((await createAccount(redis, 'free')).apiKey)).toBe(200);
 });
 
-test('the log sums up what an account over its requests is refused', async () => {
-  const gateway = await GatewayProcess.start({ REQUESTS_PER_ACCOUNT: '1' });
+test('the log sums up the requests of an account beyond 60, and what it is refused', async () => {
+  const gateway = await GatewayProcess.start({ REQUESTS_PER_ACCOUNT: '70' });
   cleanUps.push(() => gateway.dispose());
-  const { url, api_key: apiKey } = await gateway.ready();
+  const { url, api_key: apiKey, account_id: account } = await gateway.ready();
   const headers = { authorization: `Bearer ${apiKey}` };
-  for (let tries = 0; tries < 10; tries += 1) await fetch(`${url}/api/me`, { headers });
+  for (let tries = 0; tries < 80; tries += 1) await fetch(`${url}/api/me`, { headers });
   gateway.child.kill('SIGTERM');
   await gateway.exited;
   expect(gateway.logged('request refused')).toHaveLength(1);
   const [summary] = gateway.logged('further requests refused');
-  expect(summary?.['refused']).toEqual({ '429': 8 });
-  expect(gateway.output.match(/"path":"\/api\/me"/g)).toHaveLength(2);
+  expect(summary?.['refused']).toEqual({ '429': 9 });
+  expect(gateway.output.match(/"path":"\/api\/me"/g)).toHaveLength(120);
+  expect(gateway.logged('request completed')).toHaveLength(60);
+  expect(gateway.logged('further requests completed')).toMatchObject([
+    { account, completed: { '200': 10 } },
+  ]);
 });
 
 test('the log sums up what strangers are refused, and leaves health checks out', async () => {
