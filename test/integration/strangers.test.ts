@@ -364,8 +364,9 @@ test('the log sums up the requests of an account beyond 60, and what it is refus
   ]);
 });
 
-test('the log sums up what strangers are refused, and leaves health checks out', async () => {
-  const gateway = await GatewayProcess.start();
+test('the log sums up what strangers and clients over the CCU limit are refused, and leaves health checks out', async () => {
+  const redis = await openRedis();
+  const gateway = await GatewayProcess.start({ REDIS_URL: redis.url });
   cleanUps.push(() => gateway.dispose());
   const { url } = await gateway.ready();
   for (let tries = 0; tries < 20; tries += 1) {
@@ -376,10 +377,15 @@ test('the log sums up what strangers are refused, and leaves health checks out',
     const client = await TestClient.connect(url, { room: 'a', peer: 'p', api_key: 'pl_wrong' });
     await client.closed;
   }
+  const node = { url, apiKey: (await createAccount(redis, 'free')).apiKey };
+  for (let peer = 0; peer < 5; peer += 1) await enter(node, `p${peer}`);
+  for (let tries = 0; tries < 10; tries += 1) {
+    expect(await (await connect(node, { peer: 'late' })).closed).toBe(4429);
+  }
   gateway.child.kill('SIGTERM');
   await gateway.exited;
   expect(gateway.logged('request refused')).toHaveLength(1);
   const [summary] = gateway.logged('further requests refused');
-  expect(summary?.['refused']).toEqual({ '401': 19, unauthorized: 20 });
+  expect(summary?.['refused']).toEqual({ '401': 19, unauthorized: 20, ccu_limit: 10 });
   expect(gateway.output.match(/healthz|readyz|metrics|api\/me/g)).toBe(null);
 });
