@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { readdirSync, readlinkSync } from 'node:fs';
 import { Agent, get } from 'node:http';
 import { createConnection, type Socket } from 'node:net';
+import { join } from 'node:path';
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { TestClient } from '../support/client.ts';
@@ -175,6 +176,13 @@ describe('before a client is known', () => {
     const { host } = new URL(gateway.url);
     expect(await statusOf(gateway.url, '/healthz', { host })).toBe(200);
     expect(await client.ask({ type: 'leave' }, 'left')).toMatchObject({ room: 'a' });
+  });
+
+  test('it has a limited time for the TLS handshake', async () => {
+    const fixture = (name: string) => join(import.meta.dirname, '../fixtures', name);
+    const tls = { TLS_CERT: fixture('tls-cert.pem'), TLS_KEY: fixture('tls-key.pem') };
+    const gateway = await openGateway(tls, { http: { requestMs: 300 } });
+    await once(dial(gateway.url), 'close', { signal: AbortSignal.timeout(30_000) });
   });
 
   test('its address has a limited number of connections; authenticated ones do not count', async () => {
