@@ -34,6 +34,7 @@ const WAITING = [
   'resume-limits',
   'resume-settings',
   'rooms',
+  'rtp-rate',
   'state-format',
   'strangers',
   'transcript',

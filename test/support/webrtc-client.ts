@@ -74,12 +74,16 @@ export class WebRtcClient {
     return (await this.#client.ask(produce, 'produced')).producer_id;
   }
 
-  /** Sends Opus packets of 20 ms over and over, in place of what it has sent. */
-  talk(packets: Buffer[]): void {
+  /**
+   * Sends Opus packets of 20 ms over and over, in place of what it has sent.
+   * @param speed multiple of real time
+   */
+  talk(packets: Buffer[], speed = 1): void {
     this.stopTalking();
-    const startMs = performance.now() - this.#sent * 20;
+    const everyMs = 20 / speed;
+    const startMs = performance.now() - this.#sent * everyMs;
     this.#talking = setInterval(() => {
-      for (; startMs + this.#sent * 20 <= performance.now(); this.#sent += 1) {
+      for (; startMs + this.#sent * everyMs <= performance.now(); this.#sent += 1) {
         const header = new RtpHeader({
           payloadType: PAYLOAD_TYPE,
           sequenceNumber: (1000 + this.#sent) & 0xffff,

@@ -118,12 +118,16 @@ export class WhipClient {
     await this.#connection.close();
   }
 
-  /** Sends Opus packets of 20 ms over and over, until it is closed. */
-  talk(packets: Buffer[]): void {
+  /**
+   * Sends Opus packets of 20 ms over and over, until it is closed.
+   * @param speed multiple of real time
+   */
+  talk(packets: Buffer[], speed = 1): void {
     let sent = 0;
+    const everyMs = 20 / speed;
     const startMs = performance.now();
     this.#talking = setInterval(() => {
-      for (; startMs + sent * 20 <= performance.now(); sent += 1) {
+      for (; startMs + sent * everyMs <= performance.now(); sent += 1) {
         const header = new RtpHeader({
           payloadType: this.#payloadType,
           sequenceNumber: (1000 + sent) & 0xffff,
