@@ -1,11 +1,11 @@
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import type { TestClient } from '../support/client.ts';
 import { eventually } from '../support/gateway.ts';
 import { useGateway } from '../support/use-gateway.ts';
 
 /** Many peers that do the same thing at the same moment. */
 
-const { connect } = useGateway();
+const { connect, enter } = useGateway();
 
 const PEERS = 150;
 
@@ -51,6 +51,23 @@ test('peers that enter one room at once, and leave it at once: each is told of e
     const left = messages.findIndex(({ type }) => type === 'left');
     expect(messages.slice(left + 1)).toEqual([]);
   }
+});
+
+test('an event is serialized once, however many peers are told', async () => {
+  const clients = await Promise.all(
+    Array.from({ length: 20 }, (_, index) => enter(`peer ${index}`)),
+  );
+  const stringify = vi.spyOn(JSON, 'stringify');
+  await enter('late');
+  const isOfLate = (message: object) => 'peer' in message && message.peer === 'late';
+  await eventually('everybody is told', () =>
+    clients.every(({ messages }) => messages.some(isOfLate)),
+  );
+  const serialized = stringify.mock.calls.map(([value]) => value as { type?: string });
+  stringify.mockRestore();
+  expect(
+    serialized.filter((value) => value?.type === 'peer_joined' && isOfLate(value)),
+  ).toHaveLength(1);
 });
 
 /** Consumers that a browser is offered before its transport is connected (src/rooms/pending-consumers.ts). */
