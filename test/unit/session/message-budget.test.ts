@@ -97,6 +97,7 @@ describe('costOf()', () => {
     expect(cost({ type: 'configure', volume: { a: 1 } })).toBeLessThan(2);
     expect(cost({ type: 'configure', audio: 'pcmu' })).toBeGreaterThanOrEqual(5);
     expect(cost({ type: 'join', room: 'a' })).toBeGreaterThanOrEqual(5);
+    expect(cost(PRODUCE)).toBeGreaterThanOrEqual(5);
     expect(cost({ type: 'restart_ice', transport_id: 't' })).toBeGreaterThanOrEqual(5);
     expect(cost({ type: 'resume_consumer', consumer_id: 'c' })).toBeLessThan(0.2);
   });
