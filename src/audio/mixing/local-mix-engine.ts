@@ -116,7 +116,10 @@ export class LocalMixEngine {
     for (const [id, speaker] of this.#speakers) {
       this.#reportPlayed(id, speaker);
       if (speaker.isPausing) this.#output.paused(id, 'pause');
-      else if (isLookDue && this.#isAlike(id, speaker, sounding)) this.#output.paused(id, 'alike');
+      // Most ticks end within a long packet.
+      else if ((isLookDue || speaker.isLong) && this.#isAlike(id, speaker, sounding)) {
+        this.#output.paused(id, 'alike');
+      }
     }
   }
 

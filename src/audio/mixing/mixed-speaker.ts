@@ -13,6 +13,8 @@ const SHORT_PREROLL_SAMPLES = 240;
 const FADE_OUT_SAMPLES = 720;
 /** Length of the cross-fade over dropped audio, samples: 5 ms. */
 const SEAM_SAMPLES = 240;
+/** Maximum length of decoded audio, samples, that listeners who go over to packets do not hear: a pitch period of 10 ms. */
+const MAX_OMITTED_SAMPLES = 480;
 /** Maximum number of ticks for which a packet is awaited beyond its own duration and the jitter buffer's target. */
 const MAX_EXTRA_WAIT_TICKS = 2;
 
@@ -94,9 +96,15 @@ export class MixedSpeaker {
     return findLateSamples(sound, this.#aheadSamples);
   }
 
-  /** True if listeners of a mix that is `lateSamples` late can continue with the next packets. */
+  /** True if its packets are longer than a tick. */
+  get isLong(): boolean {
+    return this.#packetTicks > 1;
+  }
+
+  /** True if listeners of a mix that is `lateSamples` late can continue with the next packets: they do not hear {@link rest}. */
   isAlike(lateSamples: number): boolean {
     if (!this.#frame) return false;
+    if (this.isLong && this.rest.length > MAX_OMITTED_SAMPLES) return false;
     const sound = { previous: this.#previous, frame: this.#frame, rest: this.rest };
     return isAlike(sound, lateSamples);
   }

@@ -7,6 +7,7 @@ import { formatAudioFormat } from '../format.ts';
 import { forwardFrame } from './forward-frame.ts';
 import {
   type Ear,
+  isMixed,
   type Listener,
   planSubscriptions,
   type PlannedSubscription,
@@ -425,14 +426,7 @@ export class RoomMixer {
    */
   #planRoom(mixed: Speaker[]): void {
     const mixes = [...this.#mixes.values()].map(({ planned }) => planned);
-    const added: Speaker[] = [];
-    for (const speaker of mixed) {
-      const isMixed = mixes.some(
-        ({ without, gainsBefore }) =>
-          !without.includes(speaker.id) || gainsBefore.some(([id]) => id === speaker.id),
-      );
-      if (isMixed && !speaker.isPlayed) added.push(speaker);
-    }
+    const added = mixed.filter(({ id, isPlayed }) => !isPlayed && isMixed(id, this.#mixes));
     const played = mixed.filter((speaker) => speaker.isPlayed || added.includes(speaker));
     const plan: MixPlan = {
       speakers: played.map(({ id }) => id),
@@ -582,7 +576,8 @@ export class RoomMixer {
     };
     if (ears.every(({ awaits }) => awaits === speaker.id)) {
       this.#endPlaying([speaker], repeat);
-    } else {
+    } else if (!speaker.isLong) {
+      // Long packets cannot be sent at the pace of the mix that others hear.
       this.#plan(new Set([speaker]));
       repeat();
     }

@@ -102,6 +102,32 @@ export function planSubscriptions<Speaker extends HeardSpeaker>(
   listeners: Iterable<Listener>,
   scene: Scene<Speaker>,
 ): SubscriptionPlan<Speaker> {
+  const plan = planAll(listeners, scene, new Set());
+  // A listener that leaves a long packet for a mix would hear up to 100 ms of it again: it hears the mix from the beginning.
+  const beginning = scene.mixed.filter(
+    (speaker) =>
+      speaker.isLong &&
+      !speaker.isPlayed &&
+      plan.asSent.has(speaker) &&
+      isMixed(speaker.id, plan.mixes),
+  );
+  return beginning.length > 0 ? planAll(listeners, scene, new Set(beginning)) : plan;
+}
+
+/** True if a listener hears a speaker in a mix, or has done until now. */
+export function isMixed(id: SpeakerId, mixes: ReadonlyMap<string, PlannedSubscription>): boolean {
+  return [...mixes.values()].some(
+    ({ planned: { without, gainsBefore } }) =>
+      !without.includes(id) || gainsBefore.some(([other]) => other === id),
+  );
+}
+
+/** @param beginning speakers that are played from now on, because a listener hears them in a mix */
+function planAll<Speaker extends HeardSpeaker>(
+  listeners: Iterable<Listener>,
+  scene: Scene<Speaker>,
+  beginning: ReadonlySet<Speaker>,
+): SubscriptionPlan<Speaker> {
   const plan: UnfinishedPlan<Speaker> = {
     mixes: new Map(),
     asSent: new Map(),
@@ -111,7 +137,7 @@ export function planSubscriptions<Speaker extends HeardSpeaker>(
   };
   for (const listener of listeners) {
     if (listener.delivery === 'forward') planApart(listener, scene, plan);
-    else planListener(listener, scene, plan);
+    else planListener(listener, scene, plan, beginning);
   }
   return plan;
 }
@@ -146,6 +172,7 @@ function planListener<Speaker extends HeardSpeaker>(
   listener: Listener,
   { mixed, pausing, open, begun, changes }: Scene<Speaker>,
   plan: UnfinishedPlan<Speaker>,
+  beginning: ReadonlySet<Speaker>,
 ): void {
   const change = changes.get(listener);
   const without: SpeakerId[] = [];
@@ -172,7 +199,7 @@ function planListener<Speaker extends HeardSpeaker>(
   const takesLong = mixed.length === 1 && !listener.takesShortOnly;
   const canBeAsSent = first && !first.isLossy && (!first.isLong || takesLong);
   const alone = isAsSent && canBeAsSent ? first : undefined;
-  if (alone && !(alone.isLong && alone.isPlayed)) {
+  if (alone && !(alone.isLong && (alone.isPlayed || beginning.has(alone)))) {
     const mayBegin = open.has(alone) || (alone.isNew && !begun.has(listener));
     if (mayBegin || alone.followers.has(listener)) {
       addTo(plan.asSent, alone, listener);

@@ -10,6 +10,7 @@ import {
   fade,
   joinSamples,
   opusTone,
+  sweep,
   toDb,
   tone,
   toneIn,
@@ -116,6 +117,71 @@ describe('one speaker, two, and one again', () => {
     expect(a.frames).toEqual([...second, ...second]);
   });
 });
+
+describe('packets longer than 20 ms, of one whose frequency tells what moment is heard, heard as Opus', () => {
+  const [fromHz, toHz, durationMs] = [400, 1600, 3000];
+  const sound = sweep([fromHz, toHz], AMPLITUDE, durationMs);
+
+  /** The time by which a stretch of 100 ms is later than it was said. */
+  function lateMs(heard: Float32Array, fromMs: number): number {
+    const part = heard.subarray(fromMs * 48, (fromMs + 100) * 48);
+    const saidMs = ((risingHz(part) - fromHz) / (toHz - fromHz)) * durationMs;
+    return fromMs + 50 - saidMs;
+  }
+
+  const cases = [40, 60, 120].flatMap((packetMs) =>
+    [1000, 1023, 1043, 1057].map((atMs): [number, number] => [packetMs, atMs]),
+  );
+
+  test.each(cases)(
+    '%i ms: a second one begins at %i ms beside a listener to samples, and nothing is heard twice',
+    async (packetMs, fromMs) => {
+      const room = new SimulatedRoom(codecs, ['a', 'b']);
+      room.listen('y', pcm(48_000));
+      const heard = room.listen('x', OPUS);
+      const second = await encodeOpus(fade(tone(SECOND_HZ, 0.02, 1000)));
+      await room.play(
+        streamOf('a', await encodeOpus(sound, packetMs)),
+        streamOf('b', second, { fromMs }),
+      );
+      room.mixer.close();
+      const played = await decodeOpus(heard.frames);
+      expect(Math.abs(lateMs(played, 2600) - lateMs(played, 800))).toBeLessThan(12);
+    },
+  );
+
+  test.each(cases)(
+    '%i ms: a listener to samples comes at %i ms, and leaves again, and nothing is heard twice',
+    async (packetMs, fromMs) => {
+      const room = new SimulatedRoom(codecs, ['a']);
+      const heard = room.listen('x', OPUS);
+      const arrivals = streamOf('a', await encodeOpus(sound, packetMs));
+      const until = (ms: number) =>
+        arrivals.splice(
+          0,
+          arrivals.findIndex(({ atMs }) => atMs >= ms),
+        );
+      await room.play(until(fromMs));
+      const samples = room.listen('y', pcm(48_000));
+      await room.play(until(fromMs + 800));
+      room.mixer.removeListener(samples.listener);
+      await room.play(arrivals);
+      room.mixer.close();
+      const played = await decodeOpus(heard.frames);
+      expect(Math.abs(lateMs(played, 2600) - lateMs(played, 800))).toBeLessThan(12);
+    },
+  );
+});
+
+/** Returns the frequency of a sound by the times at which it rises through zero. */
+function risingHz(sound: Float32Array): number {
+  const risesAt: number[] = [];
+  for (let i = 1; i < sound.length; i += 1) {
+    const [before, now] = [sound[i - 1]!, sound[i]!];
+    if (before < 0 && now >= 0) risesAt.push(i - now / (now - before));
+  }
+  return ((risesAt.length - 1) * 48_000) / (risesAt.at(-1)! - risesAt[0]!);
+}
 
 describe('mix-minus', () => {
   test.each([2, 3, 8])(

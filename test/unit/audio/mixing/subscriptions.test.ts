@@ -80,15 +80,28 @@ describe('planSubscriptions()', () => {
     const takesAll = listener('all', {});
     const takesShort = { ...listener('short', {}), takesShortOnly: true };
     const talking = { ...scene, mixed: [long], open: new Set([long]) };
-    const plan = planSubscriptions([takesAll, takesShort], talking);
-    expect([...(plan.asSent.get(long) ?? [])]).toEqual([takesAll]);
-    expect([...plan.mixes.values()].flatMap(({ ears }) => [...ears.values()].flat())).toMatchObject(
-      [{ listener: { peer: 'short' }, awaits: undefined }],
-    );
+    expect(planSubscriptions([takesAll], talking).asSent.get(long)).toEqual(new Set([takesAll]));
+    const short = planSubscriptions([takesShort], talking);
+    expect(
+      [...short.mixes.values()].flatMap(({ ears }) => [...ears.values()].flat()),
+    ).toMatchObject([{ listener: { peer: 'short' }, awaits: undefined }]);
     const pause = { ...scene, mixed: [], pausing: [long], open: new Set<typeof long>() };
     expect([...(planSubscriptions([takesAll, takesShort], pause).asSent.get(long) ?? [])]).toEqual([
       takesAll,
     ]);
+  });
+
+  test('long packets are not sent beside a mix of them, which who leaves one for would hear again', () => {
+    const [ann] = speakers;
+    const long = { ...ann!, isLong: true };
+    const asSamples: Listener = {
+      ...listener('samples', {}),
+      format: { codec: 'pcm_s16le', rateHz: 48_000, channels: 1 },
+    };
+    const talking = { ...scene, mixed: [long], open: new Set([long]) };
+    const plan = planSubscriptions([listener('opus', {}), asSamples], talking);
+    expect(plan.asSent.size).toBe(0);
+    expect([...plan.mixes.keys()]).toEqual([' ']);
   });
 
   test('listeners who want the same share a mix; of others at most 20 have one of their own', () => {
