@@ -2,15 +2,18 @@ import type { Codecs } from '../../src/audio/codecs.ts';
 import type { AudioFormat, Delivery } from '../../src/audio/format.ts';
 import { windowErrors } from './heard-words.ts';
 import { SENDERS, sayTrack } from './senders.ts';
-import { SimulatedRoom, soundOf } from './simulated-room.ts';
+import { type Heard, SimulatedRoom, soundOf } from './simulated-room.ts';
 import { spokenTrack } from './speech.ts';
 
 /** A speaker that goes on while another begins and ends: listeners go over from its packets to a mix, and back. */
 
+const PCM: AudioFormat = { codec: 'pcm_s16le', rateHz: 48_000, channels: 1 };
 const TURNS_PAUSE_MS = 900;
 const OTHER_VOICE = 'en-us+f3';
 /** Words of the other speaker. */
 const MOST_WORDS = 12;
+
+const SPEAKERS = ['a', 'b'];
 
 type Said = Awaited<ReturnType<typeof sayTrack>>;
 
@@ -18,16 +21,32 @@ type Said = Awaited<ReturnType<typeof sayTrack>>;
 export async function hearTurns(
   codecs: Codecs,
   said: Said,
-  hearing: { format: AudioFormat; delivery?: Delivery },
+  hearing: { format: AudioFormat; delivery?: Delivery; besidePcm?: boolean },
   words = MOST_WORDS,
 ): Promise<number[]> {
   const turns = await spokenTrack({ voice: OTHER_VOICE, words, pauseMs: TURNS_PAUSE_MS });
   const other = await sayTrack(codecs, 'b', SENDERS.browser, turns);
-  const room = new SimulatedRoom(codecs, ['a', 'b']);
+  const room = new SimulatedRoom(codecs, SPEAKERS);
+  if (hearing.besidePcm) room.listen('y', PCM);
   const heard = room.listen('x', hearing.format, hearing.delivery);
   await room.play(said.arrivals, other.arrivals);
   room.mixer.close();
-  return windowErrors(said.reference, await soundOf(codecs, heard), said.words, other.reference);
+  if (hearing.delivery !== 'forward') {
+    const pieces = await soundOf(codecs, heard);
+    return windowErrors(said.reference, pieces, said.words, other.reference);
+  }
+  const own = await soundOf(codecs, framesOf(heard, SPEAKERS.indexOf('a') + 1));
+  return windowErrors(said.reference, own, said.words, new Float32Array());
+}
+
+/** Returns those frames that a listener was given of one speaker, by its number (docs/protocol.md, "Delivery"). */
+function framesOf(heard: Heard, number: number): Heard {
+  const isOwn = heard.frames.map((frame) => frame.readUInt16BE(2) === number);
+  return {
+    ...heard,
+    frames: heard.frames.filter((_, i) => isOwn[i]),
+    framesAtMs: heard.framesAtMs.filter((_, i) => isOwn[i]),
+  };
 }
 
 /** The same of a stream that is encoded once more in one piece: the least that a mix costs. */
