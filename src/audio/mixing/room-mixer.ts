@@ -500,9 +500,11 @@ export class RoomMixer {
     }
     // A late thread may still have to report a speaker that ended in the last tick: it must not end twice.
     for (const tick of this.#ticks) this.#endLeaving(tick);
-    // A speaker that stops talking ends in this tick.
-    if (this.#activeSpeakers.expire(nowMs)) this.#changeActiveSpeakers();
-    else if (this.#isPlanDue) this.#plan();
+    const hasEnded = this.#activeSpeakers.expire(nowMs);
+    const plansBefore = this.#played.size === 0 || this.#leaving().length > 0;
+    // A mixed speaker that stops talking ends in this tick. The end of another is planned after it: new mixes have no encoder yet.
+    if (hasEnded && plansBefore) this.#changeActiveSpeakers();
+    else if (this.#isPlanDue && !hasEnded) this.#plan();
     if (this.#mixesNothing) {
       this.#heardRecorder.tick(this.#mixes);
       if (!this.#isSilent) this.#clock.share(this.#tick);
@@ -524,6 +526,7 @@ export class RoomMixer {
     if (this.#played.size > 0 || this.#ticks.length > 1)
       this.#room.tick(nowMs, this.#moment.noteTick(tickMs));
     else this.#ticked();
+    if (hasEnded && !plansBefore) this.#changeActiveSpeakers();
   };
 
   /** Handles the complete output of a tick, at once, so that codecs for the next plan are open by the next tick. */

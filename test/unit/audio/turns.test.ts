@@ -40,6 +40,14 @@ describe.each([pcm, browser, celt].map((sender): [string, Sender] => [sender.nam
       expect(shareOver(errors, 1)).toBeLessThan(shareOver(again, 1) + 0.01);
       expect(shareOver(errors, 3)).toBe(0);
     });
+
+    test('heard apart: the same', async () => {
+      const errors = await hearTurns(codecs, said, { format: OPUS, delivery: 'forward' }, 6);
+      const again = await encodeOnceMore(codecs, said);
+      expect(errors.length).toBeGreaterThan(60);
+      expect(shareOver(errors, 1)).toBeLessThan(shareOver(again, 1) + 0.01);
+      expect(shareOver(errors, 3)).toBe(0);
+    });
   },
 );
 
