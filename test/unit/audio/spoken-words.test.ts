@@ -2,7 +2,7 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { type Codecs, loadCodecs } from '../../../src/audio/codecs.ts';
 import type { AudioFormat, Delivery } from '../../../src/audio/format.ts';
 import { compareWords, reportWords } from '../../support/heard-words.ts';
-import { SENDERS, type Sender, sayTrack } from '../../support/senders.ts';
+import { SENDERS, SENDERS_OF_SAMPLES, type Sender, sayTrack } from '../../support/senders.ts';
 import { joinAll, SimulatedRoom, soundOf } from '../../support/simulated-room.ts';
 import { noise, spokenTrack, type Track, type TrackOptions } from '../../support/speech.ts';
 
@@ -78,6 +78,63 @@ test.each([60, 120])(
     expect(reportWords(errors)).toMatchObject(AS_SENT);
     // Packets come all at once, but always at the same pace: none is late.
     expect(heard.concealedMs).toBe(0);
+  },
+);
+
+/** Reports a speaker's words as heard by a listener of each kind, in a room of its own. */
+async function hearAll(sender: Sender, spoken: Track) {
+  const { arrivals, reference, words } = await sayTrack(codecs, 'a', sender, spoken);
+  // Beside a listener to samples, longer packets are encoded once more, which is another reference.
+  const isLong = (sender.packetMs ?? 20) > 20;
+  const reports = HEARINGS.filter(([, { besidePcm }]) => !(isLong && besidePcm)).map(
+    async ([name, { format, delivery, besidePcm }]) => {
+      const room = new SimulatedRoom(codecs, ['a']);
+      if (besidePcm) room.listen('y', PCM);
+      const heard = room.listen('x', format, delivery);
+      await room.play(arrivals);
+      room.mixer.close();
+      return { name, ...reportWords(compareWords(reference, await soundOf(codecs, heard), words)) };
+    },
+  );
+  return Promise.all(reports);
+}
+
+const { pcm, browser, celt } = SENDERS;
+
+describe.each([pcm, browser].map((sender): [string, Sender] => [sender.name, sender]))(
+  'words said as %s',
+  (_, sender) => {
+    test.each([
+      [300, 5],
+      [3000, 4],
+      [30_000, 2],
+    ])('after pauses of %i ms: each begins as it was said', async (pauseMs, words) => {
+      const spaced = await spokenTrack({ words, pauseMs });
+      // The pause after the last word says nothing.
+      const sound = spaced.sound.subarray(0, -48 * (pauseMs - 200));
+      for (const report of await hearAll(sender, { ...spaced, sound })) {
+        expect(report).toMatchObject({ ...AS_SENT, words });
+      }
+    });
+  },
+);
+
+test.each([
+  { ...celt, packetMs: 2.5 },
+  { ...celt, packetMs: 10 },
+  { ...browser, packetMs: 10 },
+  { ...browser, packetMs: 40 },
+  { ...browser, packetMs: 120 },
+  ...SENDERS_OF_SAMPLES.filter(({ name }) => /44.1 kHz|float|µ-law/.test(name)).map((sender) => ({
+    ...sender,
+    packetMs: 20,
+  })),
+])(
+  'words said as $name, in packets of $packetMs ms: each begins as it was said',
+  async (sender) => {
+    for (const report of await hearAll(sender, track)) {
+      expect(report).toMatchObject({ ...AS_SENT, words: 6 });
+    }
   },
 );
 
