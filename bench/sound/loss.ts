@@ -1,14 +1,9 @@
 import type { Codecs } from '../../src/audio/codecs.ts';
-import { FRAME_SAMPLES } from '../../src/audio/format.ts';
+import { decodeLossy } from '../../test/support/decode-lossy.ts';
 import { windowErrors } from '../../test/support/heard-words.ts';
 import { seededRandom } from '../../test/support/random.ts';
 import { SENDERS, sayTrack } from '../../test/support/senders.ts';
-import {
-  type Arrival,
-  joinAll,
-  SimulatedRoom,
-  soundOf,
-} from '../../test/support/simulated-room.ts';
+import { SimulatedRoom, soundOf } from '../../test/support/simulated-room.ts';
 import { spokenTrack } from '../../test/support/speech.ts';
 import { head, HEARINGS, row } from './setting.ts';
 
@@ -60,23 +55,4 @@ export async function reportLoss(
 function asSentOf(errors: number[]): string {
   const asSent = errors.filter((error) => Math.abs(error) <= AS_SENT_DB);
   return `${((100 * asSent.length) / errors.length).toFixed(1)} %`;
-}
-
-/**
- * Decodes the packets that arrived with libopus alone: lost ones from the copies in later ones, and without a
- * clock.
- */
-async function decodeLossy(codecs: Codecs, came: Arrival[]) {
-  const decoder = await codecs.opus.createDecoder();
-  const parts: Float32Array[] = [];
-  let next = came[0]!.packet.sequenceNumber;
-  for (const { packet } of came) {
-    const lost = packet.sequenceNumber - next;
-    if (lost > 1) parts.push(decoder.conceal((lost - 1) * FRAME_SAMPLES).slice());
-    if (lost > 0) parts.push(decoder.recover(packet.payload, FRAME_SAMPLES).slice());
-    parts.push(decoder.decode(packet.payload).slice());
-    next = packet.sequenceNumber + 1;
-  }
-  decoder.close();
-  return [{ fromSample: 0, sound: joinAll(parts) }];
 }

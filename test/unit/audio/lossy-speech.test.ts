@@ -2,7 +2,8 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { type Codecs, loadCodecs } from '../../../src/audio/codecs.ts';
 import type { AudioFormat, Delivery } from '../../../src/audio/format.ts';
 import { carriesCopy } from '../../../src/audio/opus-packet.ts';
-import { windowErrors } from '../../support/heard-words.ts';
+import { decodeLossy } from '../../support/decode-lossy.ts';
+import { type HeardPiece, windowErrors } from '../../support/heard-words.ts';
 import { seededRandom } from '../../support/random.ts';
 import { SENDERS, sayTrack } from '../../support/senders.ts';
 import { type Arrival, SimulatedRoom, soundOf } from '../../support/simulated-room.ts';
@@ -40,13 +41,23 @@ async function hear(arrivals: Arrival[], format: AudioFormat, delivery?: Deliver
   await room.play(arrivals);
   room.mixer.close();
   const pieces = await soundOf(codecs, heard);
-  const errors = windowErrors(said.reference, pieces, said.words, NOTHING);
-  const asSent = errors.filter((error) => Math.abs(error) < 3).length / errors.length;
   const lengthMs = pieces.reduce((sum, { sound }) => sum + sound.length / 48, 0);
-  return { asSent, lengthMs, heard };
+  return { asSent: asSentOf(pieces), lengthMs, heard };
+}
+
+/** Returns the share of windows that sound as sent. */
+function asSentOf(pieces: HeardPiece[]): number {
+  const errors = windowErrors(said.reference, pieces, said.words, NOTHING);
+  return errors.filter((error) => Math.abs(error) < 3).length / errors.length;
 }
 
 describe.each([0.05, 0.3])('%f of the packets lost', (share) => {
+  test('heard as samples: as much sounds as it was sent as libopus alone can save', async () => {
+    const arrivals = lose(said.arrivals, share);
+    const { asSent } = await hear(arrivals, PCM);
+    expect(asSent).toBeGreaterThan(asSentOf(await decodeLossy(codecs, arrivals)) - 0.01);
+  });
+
   test.each([['mix'], ['forward']] as const)(
     'heard as Opus (%s): as much as in samples sounds as it was sent, and none of the time is missing',
     async (delivery) => {
