@@ -119,6 +119,24 @@ describe('a browser behind a bad network', () => {
     expect(heard.concealedMs).toBe(0);
   });
 
+  // The bounds are what is made up today.
+  test.for([
+    [0, 0],
+    [10, 0],
+    [30, 20],
+    [60, 60],
+  ] as const)(
+    'packets that come up to %i ms later: no more than %i ms are made up',
+    async ([mostMs, concealedMs]) => {
+      const room = new SimulatedRoom(codecs, ['a']);
+      const heard = room.listen('x', PCM);
+      await room.play(through({ delayMs: jitterOf(mostMs) }, streamOf('a', speech)));
+      room.mixer.close();
+      expect(heard.frames.length * 20).toBeGreaterThan(DURATION_MS - 60);
+      expect(heard.concealedMs).toBeLessThanOrEqual(concealedMs);
+    },
+  );
+
   test.for([0.05, 0.1])(
     '%f lost, forwarded: a frame for every 20 ms all the same',
     async (lost) => {
