@@ -3,8 +3,9 @@ import type { AudioFormat, Delivery } from '../../src/audio/format.ts';
 import { ENCODER_DELAY_SAMPLES } from '../../src/audio/opus-codec.ts';
 import { compareEntry, type EntryError } from './heard-words.ts';
 import { SENDERS, type Sender, sayTrack } from './senders.ts';
-import { type Arrival, type Heard, SimulatedRoom, soundOf } from './simulated-room.ts';
-import type { Track, Word } from './speech.ts';
+import { type Arrival, type Heard, SimulatedRoom, soundOf, streamOf } from './simulated-room.ts';
+import { encodeOpus } from './sound.ts';
+import { noise, type Track, type Word } from './speech.ts';
 
 /** Listeners that hear a word from its middle on: they join then, change how they hear, the speaker is unmuted, or the mix moves. */
 
@@ -27,8 +28,13 @@ export const LEAST_REST_MS = 150;
 const FRAMES_EARLIER_MS = [0, 5, 10, 15];
 /** Time after a word until the listener leaves, or hears as at first again. */
 export const AFTER_WORD_MS = 200;
-/** Time before a word at which the speaker is muted. */
+/** Time before a word at which the speaker is muted, or the listener suspended. */
 const MUTED_BEFORE_MS = 400;
+const SECOND_SPEAKER = 'b';
+/** Level of the second speaker, dBov: so soft that it changes no window of a word that is compared. */
+const SECOND_DB = -62;
+/** Audio levels that its packets state, each for a second: they count as talk, and not as steady noise. */
+const SECOND_LEVELS = [57, 63];
 
 export type Entry = {
   name: string;
@@ -40,6 +46,10 @@ export type Entry = {
   muted?: 'withheld' | 'away' | 'elsewhere';
   /** The mix moves to another thread. */
   moves?: boolean;
+  /** The listener is suspended before the word, and resumes. */
+  resumes?: boolean;
+  /** A second speaker, far softer, talks all the time, so that there is a mix. */
+  isBesideTalk?: boolean;
   /** Another listener hears the speaker as samples all the time. */
   isBesideMix?: boolean;
 };
@@ -79,6 +89,24 @@ export const ENTRIES: Entry[] = [
     muted: 'elsewhere',
   },
   { name: 'the mix moves, PCM', before: AS_SAMPLES, after: AS_SAMPLES, moves: true },
+  { name: 'the mix moves, Opus', before: AS_OPUS, after: AS_OPUS, moves: true, isBesideTalk: true },
+  {
+    name: 'the mix moves, as sent beside it',
+    before: AS_OPUS,
+    after: AS_OPUS,
+    moves: true,
+    isBesideMix: true,
+  },
+  {
+    name: 'the mix moves, `forward`',
+    before: APART,
+    after: APART,
+    moves: true,
+    isBesideMix: true,
+  },
+  { name: 'resumes, PCM', before: AS_SAMPLES, after: AS_SAMPLES, resumes: true },
+  { name: 'resumes, Opus', before: AS_OPUS, after: AS_OPUS, resumes: true },
+  { name: 'resumes, `forward`', before: APART, after: APART, resumes: true },
 ];
 
 export type Said = Awaited<ReturnType<typeof sayForEntries>>;
@@ -99,7 +127,7 @@ export async function hearEntries(
   entry: Entry,
   { arrivals, words, references }: Said,
 ): Promise<EntryError[]> {
-  const room = new SimulatedRoom(codecs, ['a']);
+  const room = new SimulatedRoom(codecs, ['a', SECOND_SPEAKER]);
   if (entry.isBesideMix) room.listen('y', PCM);
   const open = ({ format, delivery }: Subscription) => room.prepare('x', format, delivery);
   let now: Heard | undefined;
@@ -112,8 +140,11 @@ export async function hearEntries(
   change(entry.before && open(entry.before));
   const errors: EntryError[] = [];
   let [at, skipped] = [0, 0];
+  const second = entry.isBesideTalk ? await saySoftly(arrivals.at(-1)!.atMs) : [];
   const playUntil = async (ms: number, isMuted = false) => {
     const from = at;
+    const ofSecond: Arrival[] = [];
+    while (second[0] && second[0].atMs < ms) ofSecond.push(second.shift()!);
     while (at < arrivals.length && arrivals[at]!.atMs < ms) at += 1;
     if (isMuted && entry.muted !== 'withheld') {
       // A consumer of mediasoup numbers on after a pause.
@@ -125,7 +156,7 @@ export async function hearEntries(
       const sequenceNumber = arrival.packet.sequenceNumber - skipped;
       return { ...arrival, packet: { ...arrival.packet, sequenceNumber }, isMuted };
     });
-    await room.play(due);
+    await room.play(due, ofSecond);
   };
   for (const word of words) {
     const atMs = (word.fromSample + word.samples * AT_SHARE) / 48;
@@ -135,10 +166,15 @@ export async function hearEntries(
       if (entry.muted === 'away') room.mixer.setMuted('a', true, room.nowMs);
       if (entry.muted === 'elsewhere') room.mixer.setMutedElsewhere('a', true, room.nowMs);
     }
+    if (entry.resumes) {
+      await playUntil(word.fromSample / 48 - MUTED_BEFORE_MS);
+      room.mixer.removeListener(now!.listener);
+    }
     await playUntil(atMs, entry.muted !== undefined);
+    if (entry.resumes) room.mixer.addListener(now!.listener);
     if (entry.muted === 'away') room.mixer.setMuted('a', false, room.nowMs);
     if (entry.moves) room.moveMix();
-    const goesOn = entry.muted !== undefined || entry.moves;
+    const goesOn = entry.muted !== undefined || entry.moves || entry.resumes;
     const after = goesOn ? now! : open(entry.after);
     const framesBefore = after.frames.length;
     if (!goesOn) change(after);
@@ -153,6 +189,15 @@ export async function hearEntries(
   }
   room.mixer.close();
   return errors;
+}
+
+/** Returns the packets of a second speaker. */
+async function saySoftly(durationMs: number): Promise<Arrival[]> {
+  const packets = await encodeOpus(noise(SECOND_DB, durationMs, 3));
+  return streamOf(SECOND_SPEAKER, packets).map((arrival) => {
+    const audioLevel = SECOND_LEVELS[Math.floor(arrival.atMs / 1000) % SECOND_LEVELS.length];
+    return { ...arrival, packet: { ...arrival.packet, audioLevel } };
+  });
 }
 
 /** Returns a sound encoded in one piece by the gateway's own encoder, and decoded; its frames begin `earlierMs` earlier. */

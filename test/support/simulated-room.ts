@@ -120,7 +120,7 @@ class LateHost extends MixEnginePool {
       limits,
       {
         mixed: (name, format, frame) => later((atMs) => output.mixed(name, format, frame, atMs)),
-        passed: (id, packet) => later((atMs) => output.passed(id, packet, atMs)),
+        passed: (id, packet, rest) => later((atMs) => output.passed(id, packet, rest, atMs)),
         concealed: (...args) => later(() => output.concealed(...args)),
         paused: (...args) => later(() => output.paused(...args)),
       },

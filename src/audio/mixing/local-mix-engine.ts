@@ -133,7 +133,7 @@ export class LocalMixEngine {
 
   /** Reports the packets of a speaker that have been played, and the concealed audio. */
   #reportPlayed(id: SpeakerId, speaker: MixedSpeaker): void {
-    speaker.passOn((packet) => this.#output.passed(id, packet));
+    speaker.passOn((packet, restSamples) => this.#output.passed(id, packet, restSamples));
     const concealedSamples = speaker.takeConcealed();
     if (concealedSamples > 0) this.#output.concealed(id, concealedSamples);
   }

@@ -1,5 +1,6 @@
 import type { JitterBufferLimits } from '../../rtp/jitter-buffer.ts';
 import { counters } from '../../counters.ts';
+import { FRAME_SAMPLES } from '../format.ts';
 import { opusPacketSamples } from '../opus-packet.ts';
 import { Arrivals } from './arrivals.ts';
 import type { MixBackend, MixEngine, TickReport } from './mix-engine.ts';
@@ -36,6 +37,10 @@ type History = {
   played: PacketHistory<{ payload: Buffer; durationSamples: number }>;
   waiting: { packet: MixPacket; atMs: number }[];
   arrivals: Arrivals;
+  /** Length of the end of the last played packet that the mixes had not reached after its tick, samples. */
+  restSamples: number;
+  /** Number of complete ticks when it was played. */
+  atTick: number;
 };
 
 /**
@@ -55,6 +60,8 @@ export class MigratingMixEngine implements MixEngine {
   #depth = NOBODY;
   /** Times of the ticks whose output is incomplete, ms, oldest first. */
   #openTicksAtMs: number[] = [];
+  /** Number of complete ticks. */
+  #ticks = 0;
   /** Cost of this room that counts in the load of the backend, ms a tick: 0 while no speaker is mixed. */
   #countedMs = 0;
 
@@ -70,9 +77,9 @@ export class MigratingMixEngine implements MixEngine {
     this.#backends = backends;
     this.#output = {
       ...output,
-      passed: (id, packet, atMs) => {
-        this.#played(id, packet);
-        output.passed(id, packet, atMs);
+      passed: (id, packet, restSamples, atMs) => {
+        this.#played(id, packet, restSamples);
+        output.passed(id, packet, restSamples, atMs);
       },
     };
     this.#backend = backends.first;
@@ -100,6 +107,8 @@ export class MigratingMixEngine implements MixEngine {
         played: new PacketHistory(),
         waiting: [],
         arrivals: new Arrivals(),
+        restSamples: 0,
+        atTick: 0,
       };
       for (const payload of recent) history.played.push(playedPacket(payload));
       this.#histories.set(id, history);
@@ -158,13 +167,13 @@ export class MigratingMixEngine implements MixEngine {
     backend.loadMs += this.#countedMs;
     this.#backend = backend;
     this.#engine = this.#openIn(backend);
-    const added = [...this.#histories].map(([id, { played, waiting, arrivals }]) => ({
+    const added = [...this.#histories].map(([id, history]) => ({
       id,
-      recent: played.forDecoder,
-      isHeard: played.last !== undefined,
-      next: waiting[0]?.packet.sequenceNumber,
-      pace: arrivals.pace,
-      prerollSamples: 0,
+      recent: history.played.forDecoder,
+      isHeard: history.played.last !== undefined,
+      next: history.waiting[0]?.packet.sequenceNumber,
+      pace: history.arrivals.pace,
+      prerollSamples: this.#restSamples(history),
     }));
     // Listeners hear these mixes already: no transition is needed.
     const mixes = this.#plan.mixes.map((mix) => {
@@ -196,8 +205,15 @@ export class MigratingMixEngine implements MixEngine {
       if (!isSkipped && depth.speakers > 0) this.#costMs += (costMs - this.#costMs) * COST_WEIGHT;
       this.#count();
       this.#openTicksAtMs.shift();
+      this.#ticks += 1;
       this.#onTicked();
     });
+  }
+
+  /** Returns the length of the end of the last played packet that the mixes have not reached, samples. */
+  #restSamples({ restSamples, atTick }: History): number {
+    const laterTicks = Math.max(0, this.#ticks - atTick - 1);
+    return Math.max(0, restSamples - laterTicks * FRAME_SAMPLES);
   }
 
   #count(): void {
@@ -207,9 +223,11 @@ export class MigratingMixEngine implements MixEngine {
   }
 
   /** Counts lost packets as played, too: as empty ones. */
-  #played(id: SpeakerId, packet: Buffer): void {
+  #played(id: SpeakerId, packet: Buffer, restSamples: number): void {
     const history = this.#histories.get(id);
     if (!history) return;
+    history.restSamples = restSamples;
+    history.atTick = this.#ticks;
     const { played, waiting } = history;
     // A mix in this thread plays the packet itself, another thread a copy.
     const index = waiting.findIndex(

@@ -26,7 +26,7 @@ export type MixCommand =
 
 export type MixEvent =
   | { answer: 'mixed'; room: RoomId; name: string; format: string; frame: Slice }
-  | { answer: 'passed'; room: RoomId; speaker: SpeakerId; packet: Slice }
+  | { answer: 'passed'; room: RoomId; speaker: SpeakerId; packet: Slice; restSamples: number }
   | { answer: 'concealed'; room: RoomId; speaker: SpeakerId; samples: number }
   | { answer: 'paused'; room: RoomId; speaker: SpeakerId; why: Opening }
   | { answer: 'ticked'; room: RoomId; report: TickReport }

@@ -19,7 +19,7 @@ export type AddedSpeaker = {
   next: number | undefined;
   /** Arrival pattern of its packets; undefined before the first. */
   pace: Pace | undefined;
-  /** Samples at the end of `recent` that are played again: the end of a pause, before the word that ends it. */
+  /** Samples at the end of `recent` that are played (again): the end of a pause, before the word that ends it, or what a mix has not reached. */
   prerollSamples: number;
 };
 
@@ -59,8 +59,11 @@ export type Opening = 'pause' | 'alike';
 export type MixOutput = {
   /** Called with a frame of a mix, in one of its formats. */
   mixed(name: string, format: string, frame: Buffer, atMs?: number): void;
-  /** Called with a packet of a speaker, as sent, when the mixes have reached it. */
-  passed(speaker: SpeakerId, packet: Buffer, atMs?: number): void;
+  /**
+   * Called with a packet of a speaker, as sent, when the mixes have reached it.
+   * @param restSamples length of its end that they have not reached, samples
+   */
+  passed(speaker: SpeakerId, packet: Buffer, restSamples: number, atMs?: number): void;
   /** Called with the number of samples of a speaker that were concealed, because packets were lost. */
   concealed(speaker: SpeakerId, samples: number): void;
   /**

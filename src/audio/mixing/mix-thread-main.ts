@@ -26,8 +26,14 @@ const openRoom = (room: RoomId, limits: { minMs: number; maxMs: number }) =>
     {
       mixed: (name, format, frame) =>
         answers.add({ answer: 'mixed', room, name, format, frame: answers.slice(frame) }),
-      passed: (speaker, packet) =>
-        answers.add({ answer: 'passed', room, speaker, packet: answers.slice(packet) }),
+      passed: (speaker, packet, restSamples) =>
+        answers.add({
+          answer: 'passed',
+          room,
+          speaker,
+          packet: answers.slice(packet),
+          restSamples,
+        }),
       concealed: (speaker, samples) => answers.add({ answer: 'concealed', room, speaker, samples }),
       paused: (speaker, why) => answers.add({ answer: 'paused', room, speaker, why }),
     },

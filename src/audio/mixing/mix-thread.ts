@@ -175,7 +175,7 @@ function tell(
       output.mixed(item.name, item.format, read(item.frame), performance.now());
       break;
     case 'passed':
-      output.passed(item.speaker, read(item.packet), performance.now());
+      output.passed(item.speaker, read(item.packet), item.restSamples, performance.now());
       break;
     case 'concealed':
       output.concealed(item.speaker, item.samples);

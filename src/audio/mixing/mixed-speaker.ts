@@ -67,7 +67,8 @@ export class MixedSpeaker {
       this.#passing.push({ packet, startsAtSamples }),
     );
     const { recent: packets, prerollSamples } = this.#start;
-    const recent = this.#playout.warmUp(packets, prerollSamples).subarray(-FRAME_SAMPLES);
+    const decoded = this.#playout.warmUp(packets, prerollSamples);
+    const recent = decoded.subarray(0, decoded.length - prerollSamples).subarray(-FRAME_SAMPLES);
     if (this.#start.isHeard) this.#previous.set(recent, FRAME_SAMPLES - recent.length);
   }
 
@@ -130,8 +131,10 @@ export class MixedSpeaker {
     this.#waitedTicks += 1;
     if (!this.#playout) return;
     const preroll = this.#playout.ready.length;
-    const shortSamples = Math.min(preroll, SHORT_PREROLL_SAMPLES);
-    if (this.#buffer.isReady(FRAME_SAMPLES - shortSamples, nowMs)) {
+    // The rest of a packet that another mix has begun to play is no pause.
+    const shortSamples = this.#start.isHeard ? preroll : Math.min(preroll, SHORT_PREROLL_SAMPLES);
+    const neededSamples = FRAME_SAMPLES - shortSamples;
+    if (neededSamples <= 0 || this.#buffer.isReady(neededSamples, nowMs)) {
       this.#playout.shortenTo(shortSamples);
     } else {
       // The pause is played while the word after it is held.
@@ -196,10 +199,12 @@ export class MixedSpeaker {
   }
 
   /** Hands on the packets that the mixes of this tick have reached. */
-  passOn(pass: (packet: Buffer) => void): void {
+  passOn(pass: (packet: Buffer, restSamples: number) => void): void {
     const pulledSamples = this.#playout?.pulledSamples ?? 0;
     while (this.#passing.length > 0 && this.#passing[0]!.startsAtSamples < pulledSamples) {
-      pass(this.#passing.shift()!.packet);
+      const { packet } = this.#passing.shift()!;
+      const endsAtSamples = this.#passing[0]?.startsAtSamples ?? Infinity;
+      pass(packet, Math.max(0, Math.min(this.rest.length, endsAtSamples - pulledSamples)));
     }
   }
 

@@ -478,7 +478,7 @@ export class RoomMixer {
       const speaker = this.#played.get(id);
       if (speaker) this.#concealed(speaker, samples);
     },
-    passed: (id, packet, atMs = this.#nowMs) => {
+    passed: (id, packet, _restSamples, atMs = this.#nowMs) => {
       const [tick] = this.#ticks;
       const speaker = this.#played.get(id);
       if (!tick || !speaker) return;

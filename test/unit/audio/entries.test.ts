@@ -37,8 +37,10 @@ describe.each(senders)('in the middle of a word of %s', (_, sender) => {
     '%s: the rest of it is heard as it was said',
     async (_name, entry) => {
       const errors = await hearEntries(codecs, entry, said);
-      const { loud3, soft, missing, lateMs } = countEntries(errors);
-      expect({ loud3, soft, missing }).toEqual({ loud3: 0, soft: 0, missing: 0 });
+      const { loud3, loud6, soft, missing, lateMs } = countEntries(errors);
+      expect({ loud6, soft, missing }).toEqual({ loud6: 0, soft: 0, missing: 0 });
+      // An encoder that goes on in another thread begins anew: a soft window of 5 ms may differ.
+      expect(loud3).toBeLessThanOrEqual(entry.moves && entry.isBesideTalk ? 1 : 0);
       // A speaker whose packets did not come while it was muted is withheld for 120 ms more.
       const isAbsent = entry.muted === 'away' || entry.muted === 'elsewhere';
       expect(lateMs.most).toBeLessThan(isAbsent ? 170 : 50);

@@ -173,6 +173,25 @@ describe('packets longer than 20 ms, of one whose frequency tells what moment is
   );
 });
 
+test.each([1003, 1023, 1043, 1063])(
+  'packets of 60 ms, and the mix moves to another thread at %i ms: it goes on where it was',
+  async (atMs) => {
+    const room = new SimulatedRoom(codecs, ['a']);
+    const heard = room.listen('x', pcm(48_000));
+    const arrivals = streamOf('a', await encodeOpus(tone(FIRST_HZ, AMPLITUDE, 2040), 60));
+    const later = arrivals.filter((arrival) => arrival.atMs >= atMs);
+    await room.play(arrivals.filter((arrival) => arrival.atMs < atMs));
+    await room.passTo(atMs);
+    room.moveMix();
+    await room.play(later);
+    room.mixer.close();
+    const settled = (await joinSamples(pcm(48_000), heard.frames)).subarray(SETTLED_SAMPLES);
+    expect(findGlitches(settled)).toEqual([]);
+    const phases = course(settled).map(({ phase }) => phase);
+    expect(Math.max(...phases.map((phase) => Math.abs(phase - phases[0]!)))).toBeLessThan(0.15);
+  },
+);
+
 /** Returns the frequency of a sound by the times at which it rises through zero. */
 function risingHz(sound: Float32Array): number {
   const risesAt: number[] = [];
