@@ -1,4 +1,5 @@
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
+import { RoomMedia } from '../../src/rooms/room-media.ts';
 import { eventually } from '../support/gateway.ts';
 import { opusTone, pcmTone, play } from '../support/sound.ts';
 import { useStack } from '../support/use-stack.ts';
@@ -47,7 +48,7 @@ test('media workers that are killed: who talks over WebSockets notices nothing, 
   const [alice, bob] = [await enter(gateway, 'alice'), await enter(gateway, 'bob')];
   const tone = await opusTone(1000, 0.5, 1000);
   const playing = play(alice, tone);
-  await new Promise((resolve) => setTimeout(resolve, 300));
+  await eventually('some of it is heard', () => bob.frames.length >= 10);
   for (const pid of gateway.mediaWorkerPids()) process.kill(pid, 'SIGKILL');
   await playing;
   await eventually('every frame is heard', () => bob.frames.length === tone.length);
@@ -68,10 +69,12 @@ test('a media worker is killed while a room is opened that waits for Redis: the 
     await connect(gateway, { peer: 'bob', room: '__lobby__' }),
   ];
   await Promise.all([alice.next('welcome'), bob.next('welcome')]);
+  const openMedia = vi.spyOn(RoomMedia, 'open');
+  onTestFinished(() => openMedia.mockRestore());
   redis.hang();
   const joined = alice.ask({ type: 'join', room: 'a' }, 'joined');
-  await eventually('it has a router', async () => (await gateway.countRouters()) === 1);
-  await new Promise((resolve) => setTimeout(resolve, 200));
+  const hasRouter = () => openMedia.mock.settledResults[0]?.type === 'fulfilled';
+  await eventually('it has a router', hasRouter);
   for (const pid of gateway.mediaWorkerPids()) process.kill(pid, 'SIGKILL');
   await eventually('it is replaced', () => gateway.mediaWorkerPids().length === 1);
   redis.goOn();
@@ -83,7 +86,8 @@ test.each(['hangs', 'is killed'] as const)(
   'Redis %s: calls go on, new connections are put off; when it is back, all is well',
   async (what) => {
     const redis = await openRedis();
-    const gateway = await openGateway({ REDIS_URL: redis.url });
+    const timings = { redis: { commandTimeoutMs: 300 } };
+    const gateway = await openGateway({ REDIS_URL: redis.url }, timings);
     const [alice, bob] = [await enter(gateway, 'alice'), await enter(gateway, 'bob')];
     if (what === 'hangs') redis.hang();
     else await redis.kill();

@@ -5,14 +5,14 @@ import { type AddressInfo, connect as connectTcp, createServer } from 'node:net'
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { describe, expect, test } from 'vitest';
-import { timingsWith } from '../../config/timings.ts';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import { type TimingOverrides, timingsWith } from '../../config/timings.ts';
 import { Meter } from '../../src/usage/meter.ts';
 import { Quota } from '../../src/usage/quota.ts';
 import { collectReport, reportUsage } from '../../src/usage/report.ts';
 import { UsageStore } from '../../src/usage/usage-store.ts';
 import { openUsageWorker, type UsageStep } from '../../workers/usage-jobs.ts';
-import { type OwnClocks, RedisClock } from '../../src/store/redis-clock.ts';
+import { RedisClock } from '../../src/store/redis-clock.ts';
 import { eventually, silentLog } from '../support/gateway.ts';
 import { GatewayProcess, timingsOf } from '../support/process.ts';
 import type { TestRedis } from '../support/redis.ts';
@@ -125,7 +125,6 @@ describe('reportUsage()', () => {
 
 describe('usage workers', () => {
   const timings = timingsWith({ usage: { sweepEveryMs: 200 }, jobs: { lockMs: 500 } });
-  const options = { keepDays: KEEP_DAYS, timings };
   const MINUTES = 20;
 
   async function writeMinutes(usage: UsageStore): Promise<void> {
@@ -135,16 +134,21 @@ describe('usage workers', () => {
     await usage.write(counts);
   }
 
-  async function partsFor(redis: TestRedis, own?: OwnClocks) {
-    const store = await openStore(redis);
-    const clock = await RedisClock.open(store, silentLog, timings.redis, own);
+  const optionsWith = (redis: TimingOverrides['redis'] = {}) => ({
+    keepDays: KEEP_DAYS,
+    timings: { ...timings, redis: { ...timings.redis, ...redis } },
+  });
+
+  async function partsFor(redis: TestRedis, redisTimings: TimingOverrides['redis'] = {}) {
+    const store = await openStore(redis, redisTimings);
+    const clock = await RedisClock.open(store, silentLog, timings.redis);
     cleanUps.push(() => clock.close());
     return { redis: store, clock, log: silentLog };
   }
 
-  async function startWorker(redis: TestRedis, own?: OwnClocks) {
-    const parts = await partsFor(redis, own);
-    const worker = await openUsageWorker({ url: redis.url }, parts, options);
+  async function startWorker(redis: TestRedis, redisTimings: TimingOverrides['redis'] = {}) {
+    const parts = await partsFor(redis, redisTimings);
+    const worker = await openUsageWorker({ url: redis.url }, parts, optionsWith(redisTimings));
     cleanUps.push(() => worker.close());
   }
 
@@ -185,7 +189,7 @@ describe('usage workers', () => {
       }).listen(0);
       cleanUps.push(() => void proxy.close());
       const url = `redis://127.0.0.1:${(proxy.address() as AddressInfo).port}`;
-      const opening = openUsageWorker({ url }, await partsFor(redis), options);
+      const opening = openUsageWorker({ url }, await partsFor(redis), optionsWith());
       await expect(opening).rejects.toThrow(/reset|closed/i);
     },
   );
@@ -221,11 +225,13 @@ describe('usage workers', () => {
     async (what) => {
       const opened = await openUsage();
       const { redis, usage } = opened;
-      await startWorker(redis);
+      const commandTimeoutMs = 300;
+      await startWorker(redis, { commandTimeoutMs, longestReconnectMs: 100 });
       if (what === 'hangs') redis.hang();
       else await redis.kill();
-      // Longer than a lock, and than a command may take.
-      await new Promise((resolve) => setTimeout(resolve, 2000));
+      // Longer than a lock, and than a command may take: neither can be seen from here.
+      const { lockMs } = timings.jobs;
+      await new Promise((resolve) => setTimeout(resolve, lockMs + commandTimeoutMs));
       if (what === 'hangs') redis.goOn();
       else await redis.restart();
       await eventually('the store takes minutes', () => takesMinutes(usage));
@@ -311,11 +317,16 @@ describe('the minutes of a gateway', () => {
     const joiningMs = performance.now();
     const alice = await enter(gateway, 'alice', { api_key: apiKey });
     const joinedMs = performance.now();
-    await sleep(500);
+    const write = vi.spyOn(UsageStore.prototype, 'write');
+    onTestFinished(() => write.mockRestore());
+    const writes = (wanted: string) =>
+      write.mock.settledResults.filter(({ type }) => type === wanted).length;
+    await eventually('some of it is written', () => writes('fulfilled') >= 2);
     redis.hang();
-    await sleep(4000);
+    await eventually('many writes have failed', () => writes('rejected') >= 3);
     redis.goOn();
-    await sleep(500);
+    const written = writes('fulfilled');
+    await eventually('it is written again', () => writes('fulfilled') > written);
     const leastMs = performance.now() - joinedMs;
     await alice.close();
     const mostMs = performance.now() - joiningMs;

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { describe, expect, test, vi } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { WEBHOOK_PREFIX } from '../../src/store/keys.ts';
 import { UsageStore } from '../../src/usage/usage-store.ts';
 import { joined, left, type WebhookEvent } from '../../src/webhooks/events.ts';
@@ -385,15 +385,21 @@ describe('faults', () => {
       const redis = await TestRedis.start(folder);
       cleanUps.push(() => redis.kill());
       const { receiver, id } = await openHook(redis);
-      await openWorker(redis, { sweepEveryMs: 500 });
-      const node = await openNode(redis);
+      const commands = { commandTimeoutMs: 300 };
+      await openWorker(redis, { sweepEveryMs: 100 }, {}, { redis: commands });
+      const node = await openNode(redis, {}, { retryAfterMs: 200 }, commands);
+      const tell = vi.spyOn(WebhookStore.prototype, 'tell');
+      onTestFinished(() => tell.mockRestore());
       node.peerJoined(id, 'a', 'ada', 'websocket');
       await untilTaken(receiver, 2);
       if (what === 'hangs') redis.hang();
       else await redis.kill();
       node.peerJoined(id, 'a', 'bob', 'websocket');
       visit(node, id, 'a', 'eve');
-      await new Promise((resolve) => setTimeout(resolve, 3000));
+      await eventually('the node has tried several times', () => {
+        const failed = tell.mock.settledResults.filter(({ type }) => type === 'rejected');
+        return failed.length >= 3;
+      });
       node.peerLeft(id, 'a', 'ada', 'left');
       if (what === 'hangs') redis.goOn();
       else await redis.restart();
@@ -522,7 +528,7 @@ describe('faults', () => {
   test('no event is left behind that comes as its room has just been emptied', async () => {
     const { redis, receiver, id } = await openHook();
     // It must not need the next round of the worker.
-    await openWorker(redis, {}, {}, 600_000);
+    await openWorker(redis, {}, {}, { jobs: { lockMs: 600_000 } });
     const node = await openNode(redis);
     receiver.answer = ({ event }) => {
       // The next one comes while the job of this one ends: at once, and a moment later.

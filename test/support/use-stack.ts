@@ -1,5 +1,5 @@
 import { afterEach } from 'vitest';
-import { DEFAULT_TIMINGS, type TimingOverrides } from '../../config/timings.ts';
+import { type TimingOverrides, timingsWith } from '../../config/timings.ts';
 import { type Account, Accounts } from '../../src/accounts/accounts.ts';
 import { Redis } from '../../src/store/redis.ts';
 import { TestClient } from './client.ts';
@@ -44,8 +44,12 @@ export function useStack() {
     return [first, ...others.map((node) => ({ ...node, apiKey: first.apiKey }))];
   };
   /** A connection to the Redis, as the parts of the gateway have one. */
-  const openStore = async (redis: TestRedis): Promise<Redis> => {
-    const store = await Redis.connect({ url: redis.url }, silentLog, DEFAULT_TIMINGS.redis);
+  const openStore = async (
+    redis: TestRedis,
+    timings: TimingOverrides['redis'] = {},
+  ): Promise<Redis> => {
+    const { redis: durations } = timingsWith({ redis: timings });
+    const store = await Redis.connect({ url: redis.url }, silentLog, durations);
     cleanUps.push(() => store.close());
     return store;
   };

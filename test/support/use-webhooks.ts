@@ -1,4 +1,4 @@
-import { type Timings, timingsWith } from '../../config/timings.ts';
+import { type TimingOverrides, type Timings, timingsWith } from '../../config/timings.ts';
 import { Accounts } from '../../src/accounts/accounts.ts';
 import { WebhookOutbox } from '../../src/webhooks/webhook-outbox.ts';
 import { WebhookStore } from '../../src/webhooks/webhook-store.ts';
@@ -40,8 +40,9 @@ export function useWebhooks() {
     redis: TestRedis,
     options: Partial<WebhookOptions> = {},
     webhooks: Partial<Timings['webhooks']> = {},
+    redisTimings: TimingOverrides['redis'] = {},
   ) => {
-    const store = await openStore(redis);
+    const store = await openStore(redis, redisTimings);
     const defaults = { nowMs: Date.now, maxEvents: LIMITS.maxEvents };
     const { webhooks: timings } = timingsWith({ webhooks });
     const node = await Webhooks.open(store, new Accounts(store), log, timings, {
@@ -55,14 +56,14 @@ export function useWebhooks() {
     redis: TestRedis,
     webhooks: Partial<Timings['webhooks']> = {},
     limits: Partial<WebhookLimits> = {},
-    lockMs = 500,
+    others: TimingOverrides = {},
   ) => {
-    const store = await openStore(redis);
+    const store = await openStore(redis, others.redis);
     const clock = { wallMs: Date.now };
     const worker = await openWebhookWorker(
       { redis: store, accounts: new Accounts(store), clock, log },
       { ...LIMITS, ...limits },
-      timingsWith({ webhooks: { ...QUICK, ...webhooks }, jobs: { lockMs } }),
+      timingsWith({ jobs: { lockMs: 500 }, ...others, webhooks: { ...QUICK, ...webhooks } }),
     );
     cleanUps.push(() => worker.close());
     return worker;
