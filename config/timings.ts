@@ -9,9 +9,10 @@ const durations = <P extends TProperties>(properties: P) =>
   Type.Object(properties, { default: {} });
 
 /**
- * Every duration of the life cycle: leases, deaths, deadlines, back-offs and intervals, in milliseconds. Operators do not
- * set them. Tests choose shorter ones, so that no test waits for a product constant. Durations of signal processing (frames,
- * jitter, fades) are not here: they belong to their algorithms.
+ * Durations of the life cycle that a test would have to wait for: leases, deaths, deadlines, holds, back-offs and intervals, in
+ * milliseconds. Operators do not set them. Tests choose shorter ones, so that no test waits for a product constant. Durations that
+ * belong to one algorithm are beside it: those of signal processing (frames, jitter, fades) and of the threads that do it, windows in
+ * which something is counted or remembered, and polls and retries of less than a second that nothing else waits for.
  */
 const TimingsSchema = Type.Object(
   {
@@ -31,6 +32,15 @@ const TimingsSchema = Type.Object(
       retryLastMs: ms(250, 'Delay between these attempts'),
       sweepEveryMs: ms(10_000, 'Interval at which usage workers look for minutes to close'),
       graceMs: ms(10_000, 'Time after its end at which a minute may be closed'),
+      workerDeadAfterMs: ms(35_000, 'Silence after which a usage worker counts as gone'),
+      reportWithinMs: ms(
+        120_000,
+        'Time that a client has to read its report; the next one of its account waits',
+      ),
+      reportRetryAfterMs: ms(
+        1000,
+        'Delay told to an account that asks for too many reports at once',
+      ),
     }),
     webhooks: durations({
       beatEveryMs: ms(1000, 'Interval of the heartbeat of a node that has reported peers'),
@@ -40,6 +50,10 @@ const TimingsSchema = Type.Object(
       firstRetryMs: ms(5000, 'First delay between attempts to deliver an event; doubles'),
       longestRetryMs: ms(60_000, 'Longest such delay'),
       requestTimeoutMs: ms(10_000, 'Time that an endpoint has to answer'),
+      pagesEveryMs: ms(
+        2000,
+        'Minimum time between reading the last page of waiting rooms and the first one again',
+      ),
     }),
     jobs: durations({
       lockMs: ms(30_000, 'Time after which the job of a dead worker is taken up by another'),
@@ -117,9 +131,22 @@ const TimingsSchema = Type.Object(
     mediaWorkers: durations({
       probeEveryMs: ms(500, 'Interval of probes; three without an answer end a media worker'),
       longestWaitMs: ms(5000, 'Time that a room waits for a media worker'),
+      firstRoomRetryMs: ms(
+        100,
+        'Delay after a room whose media worker died has found no other; doubles',
+      ),
+      longestRoomRetryMs: ms(5000, 'Longest such delay'),
       firstReplacementMs: ms(500, 'Delay before the second replacement in a row; doubles'),
       longestReplacementMs: ms(30_000, 'Longest such delay'),
       steadyAfterMs: ms(60_000, 'Life after which a death does not count as one in a row'),
+      endWithinMs: ms(
+        500,
+        'Time that a media worker has to end before it is killed; it takes 5 ms unless it hangs',
+      ),
+      endSlowlyWithinMs: ms(
+        5000,
+        'Further time, unless it is stopped: a killed one does not close the DTLS connections of its clients',
+      ),
     }),
     processes: durations({
       aliveEveryMs: ms(
@@ -132,6 +159,10 @@ const TimingsSchema = Type.Object(
       steadyAfterMs: ms(60_000, 'Life after which the delay begins anew'),
       answerWithinMs: ms(2000, 'Time that another gateway process has to answer with its metrics'),
       killAfterMs: ms(10_000, 'Time that a process has to end before it is killed'),
+      acceptWithinMs: ms(
+        5000,
+        'Time that a process has to accept a connection; one that takes longer hangs, and the client connects again',
+      ),
     }),
     whip: durations({
       connectWithinMs: ms(30_000, 'Time that a client of WHIP or WHEP has to connect'),
@@ -154,6 +185,14 @@ const TimingsSchema = Type.Object(
     load: durations({
       sampleEveryMs: ms(1000, 'Interval at which the load is measured'),
       retryAfterMs: ms(5000, 'Delay told to a client that is refused for overload'),
+      cheaperEveryMs: ms(
+        2000,
+        'Time after a step down of the Opus encoders until the next one, so that its effect is seen',
+      ),
+      dearerAfterMs: ms(
+        15_000,
+        'Time without strain and without a change before a step up, which may strain the node again',
+      ),
       shortAfterFaultMs: ms(
         10_000,
         'Time for which newcomers are refused after something had run out',

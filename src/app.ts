@@ -84,7 +84,7 @@ async function openParts(opening: Opening, server: FastifyInstance): Promise<App
       metrics,
       health: shared?.health ?? ALONE,
     },
-    timings.load.scrapeEveryMs,
+    timings,
   );
   const takeOver = await openRoutes(opening, server, {
     store,

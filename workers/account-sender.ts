@@ -14,8 +14,6 @@ const DOWN_AFTER = 5;
  * page by page, and failed rooms by name.
  */
 const PAGE_ROOMS = 200;
-/** Minimum time between reading the last page and reading the first one again, ms. */
-const PAGES_EVERY_MS = 2000;
 /** Maximum share by which each delay is shortened at random. */
 const JITTER = 0.25;
 
@@ -181,7 +179,7 @@ export class AccountSender {
   /** Continues with the next page. @param isLast true if there is none */
   #advancePage(isLast: boolean): void {
     this.#skipped = isLast ? 0 : this.#skipped + PAGE_ROOMS;
-    if (isLast) this.#pageAtMs = performance.now() + PAGES_EVERY_MS;
+    if (isLast) this.#pageAtMs = performance.now() + this.#parts.timings.pagesEveryMs;
     else this.#isPoked = true;
   }
 

@@ -61,7 +61,7 @@ export async function openUsageWorker(
   const queue = new Queue<UsageJob>(USAGE_QUEUE, { connection: connect(), prefix: BULLMQ_PREFIX });
   queue.on('error', onFault);
   const sweep = async () => {
-    await tellAlive(redis, name, clock.offsetMs);
+    await tellAlive(redis, name, clock.offsetMs, timings.usage.workerDeadAfterMs);
     const nowMs = clock.wallMs();
     const minutes = await usage.listOpen(nowMs - timings.usage.graceMs, nowMs + FUTURE_MS);
     onStep('swept');

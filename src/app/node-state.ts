@@ -1,3 +1,4 @@
+import type { Timings } from '../../config/timings.ts';
 import { counters } from '../counters.ts';
 import type { Metrics, MetricFamilies } from '../http/metrics.ts';
 import type { Reserves } from '../load/reserves.ts';
@@ -32,11 +33,14 @@ type Parts = Store &
 export class NodeState {
   readonly #parts: Parts;
   readonly #redis: CachedReading<boolean>;
+  readonly #timings: Timings;
 
-  /** @param redisEveryMs minimum interval between checks of Redis: anybody may ask for readiness */
-  constructor(parts: Parts, redisEveryMs: number) {
+  constructor(parts: Parts, timings: Timings) {
     this.#parts = parts;
-    this.#redis = new CachedReading(() => parts.redis.isAvailable(), redisEveryMs);
+    this.#timings = timings;
+    // Questions about readiness need no key.
+    const { scrapeEveryMs } = timings.load;
+    this.#redis = new CachedReading(() => parts.redis.isAvailable(), scrapeEveryMs);
   }
 
   /** Names of the other processes of the node that hang. */
@@ -124,7 +128,7 @@ export class NodeState {
         usage.store.countOpen(),
         countWaitingJobs(redis),
         usage.webhooks.count(),
-        readUsageWorkers(redis),
+        readUsageWorkers(redis, this.#timings.usage.workerDeadAfterMs),
       ]);
       return {
         openMinutes: minutes,

@@ -22,7 +22,7 @@ export function openLoad(
   { pool }: Media,
   { codecs, mixEngines }: Audio,
 ): Load {
-  const encoderSteps = new EncoderSteps(settings.OPUS_COMPLEXITY);
+  const encoderSteps = new EncoderSteps(settings.OPUS_COMPLEXITY, timings.load);
   const sampler = opened.adopt(
     new LoadSampler(
       () => pool.describe().map(({ cpuShare }) => cpuShare),

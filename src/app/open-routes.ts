@@ -103,7 +103,7 @@ export async function openRoutes(
 }
 
 async function registerRest(
-  { settings }: Opening,
+  { settings, timings }: Opening,
   server: FastifyInstance,
   visitors: Visitors,
   { store, accounts: accountParts, ...parts }: RouteParts,
@@ -114,7 +114,7 @@ async function registerRest(
   const rest = asRestServer(server);
   const onKnown = (request: FastifyRequest, sender: Sender) => visitors.known(request, sender);
   const guard = new RestGuard(authenticator, limits, settings.OPERATOR_KEY, onKnown);
-  const reports = new UsageReports(new UsageReader(redis), clock.wallMs);
+  const reports = new UsageReports(new UsageReader(redis), clock.wallMs, timings.usage);
   registerMeRoute(rest, { guard, leases: usage.leases, usage: usage.recent, clock });
   registerUsageRoute(rest, { guard, reports });
   registerTokenRoute(rest, { guard, tokens });

@@ -54,7 +54,8 @@ export class KeptProcess {
    * @param connection connection sent along, or closed if that fails
    */
   send(message: object, connection?: Socket): void {
-    if (connection) sendSocket(this.#child, message, connection);
+    const { acceptWithinMs } = this.#options.timings;
+    if (connection) sendSocket(this.#child, message, connection, acceptWithinMs);
     else if (this.#child.connected) this.#child.send(message, () => {});
   }
 

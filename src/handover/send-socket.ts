@@ -1,20 +1,20 @@
 import type { ChildProcess } from 'node:child_process';
 import type { Socket } from 'node:net';
 
-/**
- * Longest wait for a process to accept a connection, ms. A process that takes longer hangs; the client is
- * disconnected and connects again.
- */
-const SEND_WITHIN_MS = 5000;
-
 /** This process or a child of it: whatever has a channel. */
 type Channel = Pick<ChildProcess, 'connected'> & { send?: ChildProcess['send'] };
 
 /**
  * Sends a message with a connection, which is closed here afterwards, and closed altogether if it could not be sent. The
  * receiver takes one in each turn of its event loop, so that some may wait.
+ * @param withinMs time that the receiver has to accept it, ms
  */
-export function sendSocket(channel: Channel, message: object, connection: Socket): void {
+export function sendSocket(
+  channel: Channel,
+  message: object,
+  connection: Socket,
+  withinMs: number,
+): void {
   if (!channel.connected || !channel.send) {
     connection.destroy();
     return;
@@ -24,7 +24,7 @@ export function sendSocket(channel: Channel, message: object, connection: Socket
     connection.destroy();
   };
   // Node forgets what waits when the channel breaks.
-  const timer = setTimeout(close, SEND_WITHIN_MS);
+  const timer = setTimeout(close, withinMs);
   // Without keepOpen Node keeps the connection open until the receiver confirms it: forever if the receiver dies before.
   channel.send(message, connection, { keepOpen: true }, close);
 }

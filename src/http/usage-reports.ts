@@ -1,5 +1,6 @@
 import { addAbortSignal, Readable } from 'node:stream';
 import type { FastifyReply } from 'fastify';
+import type { Timings } from '../../config/timings.ts';
 import { ReportQueue } from '../usage/report-queue.ts';
 import {
   type OpenReport,
@@ -11,24 +12,21 @@ import {
 import type { UsageReader } from '../usage/usage-reader.ts';
 
 /**
- * Time in which a client must read its report, ms; a slower one is disconnected, because the next report of
- * its account waits.
- */
-const REPORT_TIMEOUT_MS = 120_000;
-
-/**
  * Answers with reports of usage: JSON that is written as it is read, so that the report of a busy month neither blocks the
  * event loop nor takes much memory. The reports of an account are sent one after the other.
  */
 export class UsageReports {
   readonly #reader: UsageReader;
   readonly #nowMs: () => number;
-  readonly #queue = new ReportQueue();
+  readonly #queue: ReportQueue;
+  readonly #withinMs: number;
 
   /** @param nowMs clock by which minutes are counted, ms since 1970 */
-  constructor(reader: UsageReader, nowMs: () => number) {
+  constructor(reader: UsageReader, nowMs: () => number, timings: Timings['usage']) {
     this.#reader = reader;
     this.#nowMs = nowMs;
+    this.#queue = new ReportQueue(timings.reportRetryAfterMs);
+    this.#withinMs = timings.reportWithinMs;
   }
 
   /** @throws {PartylineError} `bad_request`, `rate_limited`, `overloaded` */
@@ -39,7 +37,8 @@ export class UsageReports {
       // Faults of Redis get an error response until the first byte has been sent.
       const first = await report.records.next();
       const stream = Readable.from(jsonOf(report, first.done ? [] : first.value));
-      addAbortSignal(AbortSignal.timeout(REPORT_TIMEOUT_MS), stream);
+      // A slower client is disconnected.
+      addAbortSignal(AbortSignal.timeout(this.#withinMs), stream);
       stream.once('close', endTurn);
       return await reply.type('application/json; charset=utf-8').send(stream);
     } catch (fault) {

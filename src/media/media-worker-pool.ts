@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { FastifyBaseLogger } from 'fastify';
+import type { Timings } from '../../config/timings.ts';
 import { PartylineError } from '../protocol/errors.ts';
 import { noteShortage } from '../resources.ts';
 import type { ClientTransportOptions } from './client-transport.ts';
@@ -46,9 +47,9 @@ export class MediaWorkerPool {
     return this.#running.map(({ pid }) => pid);
   }
 
-  /** Time for which a client waits for a media worker, ms. */
-  get longestWaitMs(): number {
-    return this.#settings.timings.longestWaitMs;
+  /** Durations by which rooms wait for media workers. */
+  get timings(): Timings['mediaWorkers'] {
+    return this.#settings.timings;
   }
 
   /** State of each media worker, for operators. */
@@ -141,7 +142,7 @@ export class MediaWorkerPool {
   async #firstReplaced(): Promise<MediaWorker> {
     const waiting = new AbortController();
     // A media worker that keeps dying may be missing for a long time.
-    const { longestWaitMs } = this;
+    const { longestWaitMs } = this.timings;
     const deadline = delay(longestWaitMs, undefined, { signal: waiting.signal }).catch(() => {});
     await Promise.race([...this.#slots.map(({ running }) => running), deadline]);
     waiting.abort();

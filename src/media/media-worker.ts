@@ -13,6 +13,7 @@ import type {
   WorkerSettings,
 } from 'mediasoup/types';
 import type { RtcAddress } from '../../config/listen-addresses.ts';
+import type { Timings } from '../../config/timings.ts';
 import { isBindable } from './bindable.ts';
 import { ListeningRouters } from './listening-router.ts';
 import type { MediaWorkerLoad } from './load.ts';
@@ -36,10 +37,6 @@ const OPUS: RouterRtpCodecCapability = {
 const HUNG_AFTER_PROBES = 3;
 /** The same for a media worker that uses CPU all the time: it may only be overloaded, so it gets 10 s. */
 const BUSY_PROBES = 20;
-/** Time that a media worker has to end, ms. It takes 5 ms unless it hangs; a killed one does not close its clients' DTLS connections. */
-const MAX_CLOSING_MS = 500;
-/** The same on a machine that gives the process too little CPU, ms. */
-const MAX_SLOW_CLOSING_MS = 5000;
 
 /** One mediasoup child process: its port for all its browsers, its load, and a watchdog for its answers. */
 export class MediaWorker {
@@ -51,6 +48,7 @@ export class MediaWorker {
   readonly gone: Promise<void>;
   readonly #worker: Worker;
   readonly #log: FastifyBaseLogger;
+  readonly #timings: Timings['mediaWorkers'];
   #webRtcServer: WebRtcServer | undefined;
   #cpuMs = 0;
   #measuredAtMs = performance.now();
@@ -71,6 +69,7 @@ export class MediaWorker {
     this.index = index;
     this.rtcPort = rtcPort + index;
     this.#worker = worker;
+    this.#timings = timings;
     this.#log = log.child({ mediaWorker: index, mediaWorkerPid: worker.pid });
     this.lost = new Promise((resolve) => worker.observer.once('close', resolve));
     this.gone = new Promise((resolve) => worker.once('subprocessclose', resolve));
@@ -180,9 +179,11 @@ export class MediaWorker {
   async close(): Promise<void> {
     this.expectExit();
     this.#worker.close();
-    const isGone = await this.#goesWithin(MAX_CLOSING_MS);
+    const { endWithinMs, endSlowlyWithinMs } = this.#timings;
+    const isGone = await this.#goesWithin(endWithinMs);
+    // A machine may give the process too little CPU.
     const isSlow = !isGone && !isStopped(this.pid);
-    if (!isGone && !(isSlow && (await this.#goesWithin(MAX_SLOW_CLOSING_MS)))) this.#kill();
+    if (!isGone && !(isSlow && (await this.#goesWithin(endSlowlyWithinMs)))) this.#kill();
     await this.gone;
   }
 

@@ -35,7 +35,7 @@ function connectOthers(index: string, count: number, timings: Timings): Others {
   );
   const processes = new OtherProcesses(Number(index), count, (to, client, connection) => {
     const message: FromGateway = { type: 'move', to, client };
-    sendSocket(process, message, connection);
+    sendSocket(process, message, connection, timings.processes.acceptWithinMs);
   });
   return { health: new NodeHealth(), metrics, processes };
 }

@@ -16,8 +16,6 @@ export type RoomMediaEvents = {
 };
 
 const MAX_ATTEMPTS = 3;
-const FIRST_RETRY_MS = 100;
-const LONGEST_RETRY_MS = 5000;
 
 /** The router of a room, replaced by one on another media worker when its own dies. */
 export class RoomMedia {
@@ -90,7 +88,9 @@ export class RoomMedia {
   async #replaced(): Promise<RoomRouter> {
     const waiting = new AbortController();
     const { signal } = waiting;
-    const deadline = delay(this.#pool.longestWaitMs, undefined, { signal }).catch(() => undefined);
+    const deadline = delay(this.#pool.timings.longestWaitMs, undefined, { signal }).catch(
+      () => undefined,
+    );
     try {
       return (await Promise.race([this.#replacing, deadline])) ?? this.router;
     } finally {
@@ -122,7 +122,8 @@ export class RoomMedia {
    */
   async #replace(): Promise<RoomRouter> {
     const { signal } = this.#closing;
-    for (let waitMs = FIRST_RETRY_MS; ; waitMs = Math.min(2 * waitMs, LONGEST_RETRY_MS)) {
+    const { firstRoomRetryMs, longestRoomRetryMs } = this.#pool.timings;
+    for (let waitMs = firstRoomRetryMs; ; waitMs = Math.min(2 * waitMs, longestRoomRetryMs)) {
       try {
         const router = await this.#pool.openRouter(() => this.#lost());
         if (signal.aborted) router.close();

@@ -2,11 +2,16 @@ import { PartylineError } from '../protocol/errors.ts';
 
 /** Maximum number of reports of an account that are read or wait. */
 const MAX_REPORTS = 4;
-const RETRY_AFTER_MS = 1000;
 
 /** Serializes the reports of an account. */
 export class ReportQueue {
   readonly #accounts = new Map<number, { reports: number; last: Promise<void> }>();
+  readonly #retryAfterMs: number;
+
+  /** @param retryAfterMs delay told to an account that has too many reports, ms */
+  constructor(retryAfterMs: number) {
+    this.#retryAfterMs = retryAfterMs;
+  }
 
   /**
    * Waits until a report may be read.
@@ -17,7 +22,7 @@ export class ReportQueue {
     const queue = this.#accounts.get(accountId) ?? { reports: 0, last: Promise.resolve() };
     if (queue.reports >= MAX_REPORTS) {
       const message = `At most ${MAX_REPORTS} usage reports of an account at a time.`;
-      throw new PartylineError('rate_limited', message, { retryAfterMs: RETRY_AFTER_MS });
+      throw new PartylineError('rate_limited', message, { retryAfterMs: this.#retryAfterMs });
     }
     queue.reports += 1;
     this.#accounts.set(accountId, queue);

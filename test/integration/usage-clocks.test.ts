@@ -10,7 +10,7 @@ import { BULLMQ_PREFIX } from '../../src/store/keys.ts';
 import { USAGE_QUEUE } from '../../src/usage/usage-queue.ts';
 import { LastUsage } from '../../src/usage/last-usage.ts';
 import { UsageReporter } from '../../src/usage/usage-reporter.ts';
-import { readUsageWorkers } from '../../src/usage/usage-workers.ts';
+import { readUsageWorkers, tellAlive } from '../../src/usage/usage-workers.ts';
 import { openUsageWorker } from '../../workers/usage-jobs.ts';
 import { runAccounts } from '../support/data-folder.ts';
 import { eventually, silentLog as log } from '../support/gateway.ts';
@@ -29,6 +29,7 @@ const timings = timingsWith({
   redis: { clockEveryMs: 20 },
   jobs: { lockMs: 1000 },
 });
+const { workerDeadAfterMs } = timings.usage;
 
 const minuteAt = (wallMs: number) => new Date(wallMs).toISOString().slice(0, 16);
 
@@ -62,11 +63,18 @@ test.each([-3 * DAY_MS, -HOUR_MS, HOUR_MS, 3 * DAY_MS])(
     const own = { wallMs: () => Date.now() + offMs, monotonicMs: () => performance.now() };
     await openWorker(redis, store, own);
     await untilOpen(usage, [now]);
-    const { alive, maxOffsetMs } = await readUsageWorkers(store);
+    const { alive, maxOffsetMs } = await readUsageWorkers(store, workerDeadAfterMs);
     expect(alive).toBe(1);
     expect(Math.abs(maxOffsetMs - Math.abs(offMs))).toBeLessThan(1000);
   },
 );
+
+test('a worker that dies without a word is no longer counted after a time', async () => {
+  const store = await openStore(await openRedis());
+  await tellAlive(store, 'dead', 5000, 200);
+  expect(await readUsageWorkers(store, 60_000)).toEqual({ alive: 1, maxOffsetMs: 5000 });
+  await expect.poll(() => readUsageWorkers(store, 200)).toEqual({ alive: 0, maxOffsetMs: 0 });
+});
 
 test('a schedule and jobs that lie days ahead hold nothing up: a worker that starts does away with them', async () => {
   const redis = await openRedis();

@@ -245,7 +245,7 @@ describe('reports', () => {
 });
 
 test('reports of an account are read one at a time, those of another beside them; too many are refused', async () => {
-  const queue = new ReportQueue();
+  const queue = new ReportQueue(1000);
   const order: string[] = [];
   const endFirst = await queue.take(1);
   const others = [2, 3, 4].map(async (number) => {

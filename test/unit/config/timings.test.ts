@@ -16,6 +16,9 @@ test('the defaults are those of the product', () => {
       retryLastMs: 250,
       sweepEveryMs: 10_000,
       graceMs: 10_000,
+      workerDeadAfterMs: 35_000,
+      reportWithinMs: 120_000,
+      reportRetryAfterMs: 1000,
     },
     webhooks: {
       beatEveryMs: 1000,
@@ -25,6 +28,7 @@ test('the defaults are those of the product', () => {
       firstRetryMs: 5000,
       longestRetryMs: 60_000,
       requestTimeoutMs: 10_000,
+      pagesEveryMs: 2000,
     },
     jobs: { lockMs: 30_000, stopMs: 8000 },
     nodes: { beatEveryMs: 1000, deadAfterMs: 3000, answerWithinMs: 500 },
@@ -71,9 +75,13 @@ test('the defaults are those of the product', () => {
     mediaWorkers: {
       probeEveryMs: 500,
       longestWaitMs: 5000,
+      firstRoomRetryMs: 100,
+      longestRoomRetryMs: 5000,
       firstReplacementMs: 500,
       longestReplacementMs: 30_000,
       steadyAfterMs: 60_000,
+      endWithinMs: 500,
+      endSlowlyWithinMs: 5000,
     },
     processes: {
       aliveEveryMs: 1000,
@@ -83,6 +91,7 @@ test('the defaults are those of the product', () => {
       steadyAfterMs: 60_000,
       answerWithinMs: 2000,
       killAfterMs: 10_000,
+      acceptWithinMs: 5000,
     },
     whip: { connectWithinMs: 30_000, consentMs: 30_000, answerWithinMs: 3000 },
     http: { requestMs: 10_000, idleMs: 90_000, summaryEveryMs: 60_000 },
@@ -90,6 +99,8 @@ test('the defaults are those of the product', () => {
     load: {
       sampleEveryMs: 1000,
       retryAfterMs: 5000,
+      cheaperEveryMs: 2000,
+      dearerAfterMs: 15_000,
       scrapeEveryMs: 1000,
       shortAfterFaultMs: 10_000,
     },

@@ -116,7 +116,7 @@ describe('the level of the load', () => {
 describe('the complexity of the encoders', () => {
   /** Each complexity that there was, with the second from which on. */
   function course(wanted: number, levels: LoadLevel[]): [number, number][] {
-    const steps = new EncoderSteps(wanted);
+    const steps = new EncoderSteps(wanted, DEFAULT_TIMINGS.load);
     const changes: [number, number][] = [];
     for (const [second, level] of levels.entries()) {
       const complexity = steps.at(level, second * 1000);
