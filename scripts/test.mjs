@@ -26,9 +26,9 @@ const LONGEST_REASON = 300;
 const SUITES = {
   short: {
     check: 0.35,
-    unit: 0.7,
+    unit: 0.5,
     simulation: 1.2,
-    waiting: 1.7,
+    waiting: 1.9,
     listening: 1.7,
     hearing: 0.85,
     e2e: 1.5,
@@ -198,13 +198,20 @@ const print = (line = '') => process.stdout.write(`${line}\n`);
 /** @param {number} minutes */
 const format = (minutes) => minutes.toFixed(2).padStart(6);
 
+/**
+ * @param {number} slowness
+ * @returns {string} what the summary says of the machine; nothing if it is as fast as the one of the limits
+ */
+const describe = (slowness) =>
+  slowness > 1 ? `(the machine takes ${slowness.toFixed(1)} times as long)` : '';
+
 const names = process.argv.slice(2);
 const suites = names.length === 0 ? ['short'] : names;
 const parts = suites.flatMap((name) => {
   const suite = Object.entries(SUITES).find(([known]) => known === name);
   if (!suite)
     throw new Error(`${name} is no suite; there are ${Object.keys(SUITES).join(' and ')}`);
-  return Object.entries(suite[1]);
+  return Object.entries(suite[1]).map(([part, limit]) => ({ suite: name, part, limit }));
 });
 mkdirSync(join(build, 'tests'), { recursive: true });
 
@@ -219,13 +226,20 @@ const retried = [];
 /** @type {Timed[]} */
 const files = [];
 const lines = [];
+/** @type {Map<string, { minutes: number, limit: number, slowLimit: number }>} */
+const sums = new Map();
 let slownessBefore = (await measureSlowness()) ?? 1;
-for (const [part, limit] of parts) {
+for (const { suite, part, limit } of parts) {
   const result = await runPart(part);
   const slownessAfter = (await measureSlowness()) ?? slownessBefore;
   const slowness = Math.min(Math.max((slownessBefore + slownessAfter) / 2, 1), MOST_SLOWNESS);
   slownessBefore = slownessAfter;
   const isLate = result.minutes > TOLERANCE * limit * slowness;
+  const sum = sums.get(suite) ?? { minutes: 0, limit: 0, slowLimit: 0 };
+  sum.minutes += result.minutes;
+  sum.limit += limit;
+  sum.slowLimit += limit * slowness;
+  sums.set(suite, sum);
   isPassed &&= result.isPassed && !isLate;
   files.push(...result.files);
   failures.push(...result.failures);
@@ -235,13 +249,17 @@ for (const [part, limit] of parts) {
   total.failed += result.tests.failed;
   total.skipped += result.tests.skipped;
   const verdict = [!result.isPassed && 'failed', isLate && 'too slow'].filter(Boolean).join(', ');
-  const machine = slowness > 1 ? `(the machine takes ${slowness.toFixed(1)} times as long)` : '';
-  const words = [part, verdict, machine].filter((word) => word !== '').join('  ');
+  const words = [part, verdict, describe(slowness)].filter((word) => word !== '').join('  ');
   lines.push(`${format(result.minutes)} of ${format(limit)}  ${words}`);
 }
 
 print('\nMinutes of each part, and its limit on two cores:');
 for (const line of lines) print(line);
+for (const [suite, { minutes, limit, slowLimit }] of sums) {
+  // The slowness of a suite is the mean of those of its parts, each weighed by its limit.
+  const machine = describe(slowLimit / limit);
+  print(`${format(minutes)} of ${format(limit)}  all of ${suite}${machine && `  ${machine}`}`);
+}
 print('\nSlowest files:');
 for (const { name, minutes } of files
   .toSorted((a, b) => b.minutes - a.minutes)
