@@ -106,14 +106,21 @@ const retry = process.env['CI'] ? 1 : 0;
 /** On a busy machine the default of a second is too short for `expect.poll`. Only a test that fails waits as long. */
 const polling = { poll: { timeout: 30_000 } } as const;
 
+/** For `npm run coverage`: Node loads the sources itself, as it does in the processes that tests start, so that offsets are the same. */
+const measured = process.env['NODE_V8_COVERAGE']
+  ? { setupFiles: ['test/support/take-coverage.ts'], experimental: { viteModuleRunner: false } }
+  : {};
+
 /** Pure code uses a core whole; by default vitest leaves one core to itself. The machine may be busy with other things. */
 const pure = {
+  ...measured,
   maxWorkers: availableParallelism(),
   testTimeout: 60_000,
   expect: polling,
 } as const;
 
 const system = {
+  ...measured,
   pool: 'forks',
   retry,
   // Three times what tests take on a slow machine: only a test that fails waits for it.
