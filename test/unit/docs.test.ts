@@ -10,6 +10,7 @@ import * as keys from '../../src/store/keys.ts';
 
 const PROJECT = join(import.meta.dirname, '../..');
 const read = (page: string) => readFileSync(join(PROJECT, page), 'utf8');
+const linesOf = (file: string) => read(file).trimEnd().split('\n').length;
 
 const diagrams = globSync(['*.md', 'docs/*.md'], { cwd: PROJECT }).flatMap((page) =>
   [...read(page).matchAll(/^```mermaid\n(.*?)^```/gms)].map((match, i) => ({
@@ -30,6 +31,13 @@ describe('diagrams', () => {
   });
 });
 
+test.each([
+  ['README.md', 110],
+  ['src/app.ts', 149],
+])('%s has at most %i lines', (file, most) => {
+  expect(linesOf(file)).toBeLessThanOrEqual(most);
+});
+
 describe('docs/decisions.md', () => {
   const page = read('docs/decisions.md');
   const titles = [...page.matchAll(/^## (\d+\. .*)$/gm)].map(([, title]) => title!);
@@ -47,7 +55,6 @@ describe('docs/decisions.md', () => {
     const named = [...decision.matchAll(/`([\w/.-]+\.tsx?)`/g)].map(([, file]) => file!);
     const excused = named.filter((file) => !file.startsWith('test/'));
     const pattern = '{src,config,web,workers,bench,packages/*/src}/**/*.{ts,tsx,mjs,lua,css}';
-    const linesOf = (file: string) => read(file).trimEnd().split('\n').length;
     const long = globSync(pattern, { cwd: PROJECT }).filter((file) => linesOf(file) > 300);
     expect(long.toSorted()).toEqual(excused.toSorted());
   });
