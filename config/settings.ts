@@ -28,7 +28,11 @@ const SettingsSchema = Type.Object({
     minLength: 1,
     description: 'Address on which HTTP and WebSocket are served',
   }),
-  PORT: Type.Integer({ ...port, default: 3000, description: 'Its TCP port; 0 takes a free one' }),
+  PORT: Type.Integer({
+    ...port,
+    default: 3000,
+    description: 'TCP port of HTTP and WebSocket; 0 takes a free one',
+  }),
   PROCESSES: Type.Integer({
     default: 1,
     minimum: 1,
@@ -43,7 +47,8 @@ const SettingsSchema = Type.Object({
   }),
   SENTINEL_PASSWORD: Type.String({
     default: '',
-    description: 'Password of the sentinels of REDIS_URL, which are not asked for that of Redis',
+    description:
+      'Password of the sentinels named in REDIS_URL; when empty, none is sent to them. The password in REDIS_URL is for Redis alone',
   }),
   DATA_DIR: Type.String({
     default: inProject('data'),
@@ -128,7 +133,7 @@ const SettingsSchema = Type.Object({
   TURN_SECRET: Type.String({
     default: '',
     description:
-      'Secret that these servers share, from which credentials are made (coturn: static-auth-secret)',
+      'Secret shared with the servers of TURN_URLS, from which credentials are made (coturn: static-auth-secret)',
   }),
   CLUSTER_KEY: Type.String({
     default: '',
@@ -157,7 +162,7 @@ const SettingsSchema = Type.Object({
     default: 29999,
     minimum: 1024,
     maximum: 65535,
-    description: 'Last port of that range',
+    description: 'Last port of the range that begins at PIPE_PORT_MIN',
   }),
   ROUTER_MAX_CONSUMERS: Type.Integer({
     default: 500,
@@ -248,7 +253,10 @@ const SettingsSchema = Type.Object({
     default: '',
     description: 'File with the certificate chain (PEM); with TLS_KEY, HTTPS and WSS are served',
   }),
-  TLS_KEY: Type.String({ default: '', description: 'File with its private key (PEM)' }),
+  TLS_KEY: Type.String({
+    default: '',
+    description: 'File with the private key of TLS_CERT (PEM)',
+  }),
   TRUST_PROXY: Type.String({
     default: '',
     description:
@@ -266,7 +274,7 @@ const SettingsSchema = Type.Object({
     minimum: 1,
     maximum: 1_000_000,
     description:
-      'The same for keys with the same first, and tokens and invitations with the same last, 8 characters',
+      'Failed authentications per minute with keys that begin, or tokens and invitations that end, with the same 8 characters; further ones are refused',
   }),
   REQUESTS_PER_ACCOUNT: Type.Integer({
     default: 15_000,

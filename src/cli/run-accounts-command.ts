@@ -21,8 +21,8 @@ const USAGE = `npm run accounts -- COMMAND [--json]
   show ID
   set-plan ID free|starter|pro
   set-audio ID [--default-audio F] [--pinned-audio F]   "" removes one
-  set-webhook ID URL    prints a new secret, which can be seen only now; "" takes the URL away
-  suspend ID        its sockets close with 4403 at once; activate takes it back
+  set-webhook ID URL    prints a new secret, which can be seen only now; "" removes the URL
+  suspend ID        its sockets close with 4403 at once; activate undoes this
   activate ID
   close ID          for good; on a terminal it asks first
   key-add ID        prints a new key, which can be seen only now

@@ -215,6 +215,12 @@ test('docs/settings.md shows the settings as they are', () => {
   expect(page).toContain(settingsTable());
 });
 
+test('the meaning of a setting can be read without that of the one before', () => {
+  const rows = settingsTable().split('\n').slice(2);
+  expect(rows.length).toBeGreaterThan(40);
+  expect(rows.filter((row) => /\| (?:The same|Its?|They|Their)\b[^|]*\|$/.test(row))).toEqual([]);
+});
+
 function faultsOf(environment: Record<string, string>): string[] {
   try {
     readSettings(environment);
