@@ -25,7 +25,7 @@ export type Person = {
   kind: Transport;
   isSelf: boolean;
   muted: boolean;
-  /** Its volume when it is first shown. */
+  /** Volume of the peer when it is first shown. */
   gain: number;
   /** dBov; absent while silent. */
   levelDbov?: number;

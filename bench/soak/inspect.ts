@@ -22,7 +22,7 @@ async function inspect(workers: Iterable<Worker>): Promise<Inspection> {
   };
 }
 
-/** Its usage worker and its mixing threads are started with the same options. */
+/** False in the usage worker and the mixing threads of a gateway, which Node starts with the same options. */
 const isGateway = isMainThread && process.argv[1]?.endsWith('main.ts') === true;
 if (isGateway) {
   const { observer } = await import('mediasoup');

@@ -6,7 +6,7 @@ export type SoakOptions = {
   minutes: number;
   peers: number;
   nodes: number;
-  /** The same seed gives the same plan. */
+  /** Seed of the plan: two runs with one seed have one plan. */
   seed: number;
   /** The kinds of faults that are injected. */
   faults: readonly FaultKind[];

@@ -12,7 +12,7 @@ export type Persona = {
   account: { id: number; apiKey: string };
   isBrowser: boolean;
   query: Record<string, string>;
-  /** Its audio, in messages of 20 ms. */
+  /** Audio that the peer sends, in messages of 20 ms. */
   sound: Buffer[];
 };
 

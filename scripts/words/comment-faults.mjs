@@ -3,6 +3,8 @@
 /** Sentences that begin with a pronoun or a question in place of a noun. */
 const OPENING =
   /^(?:Who(?:ever|se|m)?|Of|What(?:ever)?|Whether|Which|Where|How|Why|Our|Those (?:of|who)|(?:Some|No|Any|Every)body|Someone)\b/;
+/** First sentences of doc comments whose noun is elsewhere. */
+const POINTING_OPENING = /^(?:The same|Its?|They|Their)\b/;
 /** Words that stand for a number which the reader is left to find. */
 const UNNAMED_NUMBER = /\bso (?:many|much|long|often|few)\b(?! (?:that|as)\b)|\bthis often\b/i;
 /** Words that take clients and processes for people. */
@@ -11,10 +13,10 @@ const PERSON = /\b(?:he|him|his|himself|she|her|hers|herself)\b/i;
 /**
  * Returns the sentences of all comments that have lines of their own.
  * @param {string} text of a file
- * @returns {{ line: number, sentence: string }[]}
+ * @returns {{ line: number, sentence: string, opensDoc: boolean }[]} `opensDoc`: the first of a doc comment
  */
 function sentencesOf(text) {
-  /** @type {{ line: number, text: string }[]} */
+  /** @type {{ line: number, text: string, isDoc: boolean }[]} */
   const comments = [];
   let isOpen = false;
   for (const [i, line] of text.split('\n').entries()) {
@@ -23,16 +25,18 @@ function sentencesOf(text) {
       isOpen = false;
       continue;
     }
-    if (!isOpen || opener.startsWith('/*')) comments.push({ line: i + 1, text: '' });
+    if (!isOpen || opener.startsWith('/*')) {
+      comments.push({ line: i + 1, text: '', isDoc: opener === '/**' });
+    }
     isOpen = true;
     const last = comments.at(-1);
     if (last) last.text += ` ${words.replace(/\*\/.*$/, '').trim()}`;
   }
-  return comments.flatMap(({ line, text: comment }) =>
+  return comments.flatMap(({ line, text: comment, isDoc }) =>
     comment
       .replaceAll(/@param (?:\{.*?\} )?[\w.[\]]+|@returns(?: \{.*?\})?|@throws \{\w+\}/g, '\n')
       .split(/\n|(?<=[.:;])\s+(?=[A-Z`])/)
-      .map((sentence) => ({ line, sentence: sentence.trim() })),
+      .map((sentence, i) => ({ line, sentence: sentence.trim(), opensDoc: isDoc && i === 0 })),
   );
 }
 
@@ -42,7 +46,10 @@ function sentencesOf(text) {
  */
 export function faultsOf(text) {
   return sentencesOf(text).filter(
-    ({ sentence }) =>
-      OPENING.test(sentence) || UNNAMED_NUMBER.test(sentence) || PERSON.test(sentence),
+    ({ sentence, opensDoc }) =>
+      OPENING.test(sentence) ||
+      (opensDoc && POINTING_OPENING.test(sentence)) ||
+      UNNAMED_NUMBER.test(sentence) ||
+      PERSON.test(sentence),
   );
 }

@@ -35,7 +35,7 @@ const OPUS: RouterRtpCodecCapability = {
  * has been read.
  */
 const HUNG_AFTER_PROBES = 3;
-/** The same for a media worker that uses CPU all the time: it may only be overloaded, so it gets 10 s. */
+/** Number of unanswered probes after which a media worker that uses CPU all the time counts as hung: it may only be overloaded, so it gets 10 s. */
 const BUSY_PROBES = 20;
 
 /** One mediasoup child process: its port for all its browsers, its load, and a watchdog for its answers. */

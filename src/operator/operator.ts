@@ -162,7 +162,7 @@ export class Operator {
   }
 }
 
-/** The same peer has a connection on another node. */
+/** Returns whether a peer whose place is kept has a connection to another node. */
 const isBack = (away: PeerDescription, all: PeerDescription[]) =>
   all.some(({ peer, away: isAway }) => peer === away.peer && !isAway);
 

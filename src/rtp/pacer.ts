@@ -27,7 +27,7 @@ const LEAST_TREND = 0.75;
 const TIMED_PIECES = 4;
 /** Greatest delay at which a packet goes out that was held before it came here. */
 const MAX_HELD_MS = 500;
-/** The same for a sender of pieces: their format may be clear with the third piece of 2 s, or even later if one is late. */
+/** Greatest such delay for a sender of pieces: the format may be clear with the third piece of 2 s, or even later if one is late. */
 const MAX_HELD_OF_BURSTS_MS = 5000;
 /** Lateness of a packet that means that its sender has paused: after silence, and at any time. */
 const PAUSE_AFTER_QUIET_MS = 40;

@@ -19,7 +19,7 @@ export function binaryFrame(payload: Buffer): Buffer {
 
 const kept = new WeakMap<Buffer, Buffer>();
 
-/** The same for a message that is sent to many clients at different times: built once, and kept for as long as the message. */
+/** Returns the frame of a message that is sent to many clients at different times: built once, and kept for as long as the message. */
 export function keptBinaryFrame(message: Buffer): Buffer {
   if (message === last?.payload) return last.frame;
   let frame = kept.get(message);

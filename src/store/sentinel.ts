@@ -19,7 +19,7 @@ export type Asking = Pick<WatchedRedis, 'name' | 'isTls'> & {
 
 /** A connection to one sentinel, opened at the first query, and again after a fault. */
 export class Sentinel {
-  /** Its address, for logs. */
+  /** Address of the sentinel, for logs. */
   readonly name: string;
   readonly #address: HostAndPort;
   readonly #asking: Asking;

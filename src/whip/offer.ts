@@ -34,7 +34,7 @@ export type Offer = {
   ice: IceCredentials;
   /** The `ice-ufrag` of the session and of each section of the bundle: a client may name any of them. */
   ufrags: ReadonlySet<string>;
-  /** Its role is that of the client. */
+  /** DTLS role and fingerprints of the client. */
   dtls: DtlsParameters;
   opus: OfferedOpus;
   extensions: HeaderExtension[];

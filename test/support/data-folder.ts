@@ -39,7 +39,7 @@ function run(words: string[], environment: Record<string, string>): Promise<Ende
 export const spawnAccounts = (environment: Record<string, string>, ...words: string[]) =>
   run([CLI, ...words], environment);
 
-/** The same on a terminal, at which a person types lines when it is asked. */
+/** The accounts command on a terminal, at which a person types lines when it is asked. */
 export function typeAccounts(
   environment: Record<string, string>,
   typed: string,

@@ -40,7 +40,7 @@ export type Entry = {
   name: string;
   /** Subscription of the listener before the word's middle; undefined if it is not there yet. */
   before?: Subscription;
-  /** Its subscription from the middle of the word on. */
+  /** Subscription of the listener from the middle of the word on. */
   after: Subscription;
   /** The speaker is muted before: its packets come all the same, or do not come; on another node, whose state tells of the unmute late. */
   muted?: 'withheld' | 'away' | 'elsewhere';

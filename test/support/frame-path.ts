@@ -26,7 +26,7 @@ const WARM_UP_FRAMES = 75;
 /** Number of frames that are looked at, one in three. A timer may run beside one of them, not beside all. */
 const FRAMES = 12;
 const EVERY = 3;
-/** It is given up after this number of frames. */
+/** Number of frames after which the measurement is given up. */
 const MAX_FRAMES = 300;
 /** File with which the way of a frame begins that does not wait. */
 const FIRST = 'session/turns.ts';

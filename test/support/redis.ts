@@ -41,7 +41,7 @@ export class TestRedis {
     return `redis://${address}:${this.#port}`;
   }
 
-  /** It hangs: its socket is open, and nobody answers. */
+  /** Stops the server, so that it hangs: its socket is open, and nobody answers. */
   hang(): void {
     this.#child.kill('SIGSTOP');
   }

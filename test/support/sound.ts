@@ -82,7 +82,7 @@ export async function encodeOpus(
 export const opusTone = (frequencyHz: number, amplitude: number, durationMs: number) =>
   encodeOpus(tone(frequencyHz, amplitude, durationMs));
 
-/** The same tone as 16-bit PCM, a message for each 20 ms. */
+/** A sine of `frequencyHz` as 16-bit PCM, a message for each 20 ms. */
 export const pcmTone = (frequencyHz: number, amplitude: number, durationMs: number): Buffer[] =>
   sampleTone(
     { codec: 'pcm_s16le', rateHz: RATE_HZ, channels: 1 },

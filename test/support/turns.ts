@@ -49,7 +49,7 @@ function framesOf(heard: Heard, number: number): Heard {
   };
 }
 
-/** The same of a stream that is encoded once more in one piece: the least that a mix costs. */
+/** Errors of a stream that is encoded once more in one piece: the least that a mix costs. */
 export async function encodeOnceMore(codecs: Codecs, { reference, words }: Said) {
   const again = await sayTrack(codecs, 'a', SENDERS.pcm, { sound: reference, words });
   const pieces = [{ fromSample: 0, sound: again.reference }];

@@ -11,7 +11,7 @@ export type Visit = {
   apiKey: string;
   peer: string;
   media: 'websocket' | 'webrtc';
-  /** Its own address. */
+  /** Local address of the visitor. */
   address: string;
   toneHz: number;
   /** The peer that it listens to by WebRTC; over a WebSocket it hears the mix. */

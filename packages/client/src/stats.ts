@@ -32,7 +32,7 @@ export type StreamCounters = {
 
 /** Counts of a room's audio from its beginning. */
 export type AudioCounters = StreamCounters & {
-  /** The same counts by stream, if streams come and go: the sums no longer include a stream that has ended. */
+  /** Counts of each stream, if streams come and go: the sums no longer include a stream that has ended. */
   streams?: ReadonlyMap<string, StreamCounters>;
   rttMs?: number;
   jitterMs?: number;

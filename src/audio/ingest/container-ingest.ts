@@ -7,7 +7,7 @@ import { WebmReader } from './webm-reader.ts';
 
 /** Number of bytes without a packet after which a stream is refused: it is not a voice recording. */
 const MAX_UNREAD_BYTES = 1 << 18;
-/** The same of a tag, which may contain a picture. */
+/** Maximum number of bytes of a tag, which may contain a picture. */
 const MAX_TAG_BYTES = 1 << 20;
 /** Maximum packets per second, and at once: the shortest last 2.5 ms, and after a stall those of 8 s arrive at once. */
 const PACKETS = { perSecond: 600, burst: 4000 };

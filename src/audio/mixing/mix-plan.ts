@@ -11,7 +11,7 @@ export type SpeakerId = number;
 /** Speaker that is mixed from this plan on. */
 export type AddedSpeaker = {
   id: SpeakerId;
-  /** Its last packets, oldest first; a decoder needs them as history. */
+  /** Last packets of the speaker, oldest first; a decoder needs them as history. */
   recent: Buffer[];
   /** True if a listener has heard these packets directly, and the mix must continue from them. */
   isHeard: boolean;

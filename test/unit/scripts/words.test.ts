@@ -20,6 +20,11 @@ test.each([
   '/** Why it ended. */',
   '/** Our own name. */',
   '/** The client, while he is away. */',
+  '/** The same for a sender of pieces. */',
+  '/** Its last packets. */',
+  '/** It hangs. */',
+  '/** They are closed. */',
+  '/**\n * Their number.\n */',
 ])('refuses %s', (comment) => {
   expect(sentences(`const a = 1;\n${comment}\nconst b = 2;\n`)).toHaveLength(1);
 });
@@ -34,6 +39,15 @@ test('refuses a later sentence, a tag, and one that goes over two lines', () => 
     ' */',
   ].join('\n');
   expect(sentences(text)).toEqual(['Whoever comes later is no listener.']);
+});
+
+test('takes "it" and "the same" behind a sentence with their noun, and in line comments', () => {
+  const text = `
+/** Kept packets. Its order is that of their arrival; the same holds for samples. */
+const a = 1;
+// It was closed meanwhile.
+`;
+  expect(sentences(text)).toEqual([]);
 });
 
 test('takes plain sentences, and text that is no comment', () => {
