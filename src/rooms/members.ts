@@ -136,7 +136,7 @@ export class Members {
     this.#peers.set(name, peer);
     this.updateMetering(peer);
     this.#joined(this.#roster.enter(name, kind, peer, peer.isMuted));
-    this.#remote.supersede(name);
+    this.#remote.voidKeptPlaces(name);
     if (!this.#isEcho) this.#parts.onJoined(this.#key.accountId, this.#key.name, name, kind);
   }
 

@@ -16,7 +16,7 @@ export class RemotePeers {
   /** Node → name → peer. */
   readonly #peers = new Map<string, Map<string, PlacedPeer>>();
   /** Kept places whose peers have come back elsewhere: place → the node that keeps it. */
-  readonly #superseded = new Map<string, string>();
+  readonly #voidPlaces = new Map<string, string>();
 
   constructor(roster: Roster) {
     this.#roster = roster;
@@ -31,9 +31,9 @@ export class RemotePeers {
     peers: PlacedPeer[],
     reasons: ReadonlyMap<string, LeaveReason>,
   ): RosterChanges {
-    this.#forgetSuperseded(node, peers);
+    this.#forgetVoidPlaces(node, peers);
     const before = this.#peers.get(node) ?? new Map<string, PlacedPeer>();
-    const isGood = ({ place, away }: PlacedPeer) => !(away && this.#superseded.has(place));
+    const isGood = ({ place, away }: PlacedPeer) => !(away && this.#voidPlaces.has(place));
     const now = new Map(peers.filter(isGood).map((peer) => [peer.peer, peer]));
     if (now.size > 0) this.#peers.set(node, now);
     else this.#peers.delete(node);
@@ -41,7 +41,7 @@ export class RemotePeers {
     for (const { peer: name, kind, away, muted } of now.values()) {
       const joined = this.#roster.enter(name, kind, node, muted);
       if (joined) changes.joined.push(joined);
-      if (!away) this.supersede(name, node);
+      if (!away) this.voidKeptPlaces(name, node);
     }
     for (const name of before.keys()) {
       if (now.has(name)) continue;
@@ -57,20 +57,20 @@ export class RemotePeers {
   }
 
   /** Notes that a peer has a connection to `node` or this one, so that kept places elsewhere are void. */
-  supersede(name: string, node?: string): void {
+  voidKeptPlaces(name: string, node?: string): void {
     for (const [other, peers] of this.#peers) {
       const place = peers.get(name);
       if (other === node || !place?.away) continue;
-      this.#superseded.set(place.place, other);
+      this.#voidPlaces.set(place.place, other);
       peers.delete(name);
       this.#roster.leave(name, other);
     }
   }
 
-  #forgetSuperseded(node: string, peers: PlacedPeer[]): void {
+  #forgetVoidPlaces(node: string, peers: PlacedPeer[]): void {
     const places = new Set(peers.map(({ place }) => place));
-    for (const [place, keeper] of this.#superseded) {
-      if (keeper === node && !places.has(place)) this.#superseded.delete(place);
+    for (const [place, keeper] of this.#voidPlaces) {
+      if (keeper === node && !places.has(place)) this.#voidPlaces.delete(place);
     }
   }
 }
