@@ -8,8 +8,8 @@ import type { WebSocketPeer } from '../rooms/websocket-peer.ts';
 import type { AudioSettings } from './audio-settings.ts';
 import { PeersOfAccounts } from './peers-of-accounts.ts';
 
-/** A place: its client, its peer, and its room. */
-export type Place = {
+/** Place of a peer whose connection was lost: client, peer and room. */
+export type SuspendedPlace = {
   account: Account;
   /** API key of the client. */
   keyId: string;
@@ -31,10 +31,10 @@ export type Place = {
 
 /** The place of a peer in its room after its connection was lost: it stands in for the client, and hears nothing. */
 export class SuspendedPeer implements ClientConnection {
-  readonly place: Place;
+  readonly place: SuspendedPlace;
   readonly #onEnd: () => void;
 
-  constructor(place: Place, onEnd: () => void) {
+  constructor(place: SuspendedPlace, onEnd: () => void) {
     this.place = place;
     this.#onEnd = onEnd;
   }
@@ -109,7 +109,7 @@ export class SuspendedPeers {
     return this.#places.size;
   }
 
-  keep(place: Place): void {
+  keep(place: SuspendedPlace): void {
     const { account, peer } = place;
     this.get(account.id, peer.name)?.end('closed');
     const kept = new SuspendedPeer(place, () => this.#forget(kept));
