@@ -230,34 +230,34 @@ export class Session {
     this.#enter(joining);
     let room: Room | undefined;
     // Any change of phase meanwhile (left, closed, connection lost) has dealt with the wanted room, too.
-    const superseded = () => (room ? room !== roomOf(this.#phase) : joining !== this.#phase);
+    const isStale = () => (room ? room !== roomOf(this.#phase) : joining !== this.#phase);
     try {
       const transport = this.#parts.ways.present;
       const openAudio = await loadAudio(transport);
-      if (superseded()) return;
+      if (isStale()) return;
       joining.isAsked = true;
       const joined = await connection.request({
         type: 'join',
         room: wanted.room,
         ...(transport === 'webrtc' && { media: transport }),
       });
-      if (superseded()) return;
+      if (isStale()) return;
       room = this.#openRoom(connection, joined, openAudio);
       this.#enter({ name: 'in_room', connection, room, wanted });
       await room.audio.opened();
-      if (superseded()) return;
+      if (isStale()) return;
       await room.audio.applySettings();
-      if (superseded()) return;
+      if (isStale()) return;
       await room.applyMicrophone().catch((error: Error) => {
-        if (!superseded()) this.#fault(`You cannot be heard: ${error.message}`);
+        if (!isStale()) this.#fault(`You cannot be heard: ${error.message}`);
       });
-      if (superseded()) return;
+      if (isStale()) return;
       room.isReady = true;
       wanted.hasJoined = true;
       wanted.failingSinceMs = undefined;
       wanted.resolve();
     } catch (thrown) {
-      if (superseded()) return;
+      if (isStale()) return;
       const error = thrown instanceof Error ? thrown : new Error(String(thrown));
       const isOurs = !(error instanceof RequestError);
       if (isOurs && this.#parts.ways.giveUpPreferred(performance.now())) {
