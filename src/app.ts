@@ -20,7 +20,7 @@ import { logClients } from './load/supplies.ts';
 import { PeerTakeover } from './admission/peer-takeover.ts';
 import { VERSION } from './version.ts';
 
-/** Health of a gateway that is the only process of its node. */
+/** Health of a gateway that is the only process of its group. */
 const ALONE: ProcessesHealth = { hung: [], deaths: 0 };
 
 /**

@@ -47,7 +47,7 @@ export type SessionOpeningParts = {
   connections: ConnectionBudget;
   codecs: LoadedCodecs;
   timings: Timings['sessions'];
-  /** Other gateway processes of this node; undefined if there are none. */
+  /** Other gateway processes of this group; undefined if there are none. */
   homes: HandoverTargets | undefined;
 };
 

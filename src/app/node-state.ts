@@ -43,7 +43,7 @@ export class NodeState {
     this.#redis = new CachedReading(() => parts.redis.isAvailable(), scrapeEveryMs);
   }
 
-  /** Names of the other processes of the node that hang. */
+  /** Names of the other processes of the group that hang. */
   get hung(): string[] {
     return this.#parts.health.hung;
   }

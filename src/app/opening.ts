@@ -33,22 +33,22 @@ export type App = {
   close(): Promise<void>;
 };
 
-/** Names of the processes of this node that hang, and the number of its gateway processes that died. */
+/** Names of the processes of this group that hang, and the number of its gateway processes that died. */
 export type ProcessesHealth = { readonly hung: string[]; readonly deaths: number };
 
 /** Everything that a gateway which shares its port with others needs beyond its settings. */
 export type Shared = {
   /** Distinguishes its log lines and metrics from those of the others. */
   name: string;
-  /** Number of gateway processes of this node. */
+  /** Number of gateway processes of this group. */
   processes: number;
   /** Decides which process is the home of a room. */
   homes: HandoverTargets;
-  /** Drains the whole node on request of an operator. */
+  /** Drains the whole group on request of an operator. */
   drainAll(withinMs: number, by: string): void;
   /** Returns the metrics of the other processes that answer. */
   readOtherMetrics(): Promise<MetricFamilies[]>;
-  /** Health of all processes of the node and of the supervisor. */
+  /** Health of all processes of the group and of the supervisor. */
   health: ProcessesHealth;
 };
 

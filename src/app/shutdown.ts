@@ -36,7 +36,7 @@ export class Shutdown {
     await this.close();
   };
 
-  /** Begins to drain all gateway processes of the node. @returns the time that clients have to leave, ms */
+  /** Begins to drain all gateway processes of the group. @returns the time that clients have to leave, ms */
   readonly startDrain = (withinMs = this.#opening.settings.DRAIN_MS, by: string): number => {
     const { shared, log } = this.#opening;
     const timeLeftMs = this.#clients.drain.timeLeftMs(withinMs);

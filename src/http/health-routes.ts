@@ -16,9 +16,9 @@ const ReadinessSchema = Type.Object({
 });
 
 /**
- * `GET /healthz`: this process and the others of the node run; 503 with the name of one that hangs. `GET /readyz`: it admits
+ * `GET /healthz`: this process and the others of the group run; 503 with the name of one that hangs. `GET /readyz`: it admits
  * clients; 503 with the missing conditions if not.
- * @param readHung names of the other processes of this node that hang
+ * @param readHung names of the other processes of this group that hang
  */
 export function registerHealthRoutes(
   server: RestServer,
@@ -26,7 +26,7 @@ export function registerHealthRoutes(
   readHung: () => string[],
 ): void {
   const healthSchema = {
-    summary: 'Whether all processes of the node run',
+    summary: 'Whether all processes of the group run',
     response: { 200: HealthSchema, 503: HungSchema },
   };
   server.get('/healthz', { schema: healthSchema }, async (_request, reply) => {

@@ -35,7 +35,7 @@ export type Snapshot = {
   unreachableNodes: number;
   /** Number of other nodes that receive none of the audio that is sent to them. */
   silentNodes: number;
-  /** Names of the processes of this node that hang, and the number of its gateways that died. */
+  /** Names of the processes of this group that hang, and the number of its gateways that died. */
   processes: { readonly hung: string[]; readonly deaths: number };
   /** Connected ends of pipes to other nodes. */
   pipes: { ends: number };

@@ -10,7 +10,7 @@ import { STATE_METRICS } from './state-metrics.ts';
 export type MetricFamilies = Awaited<ReturnType<Registry['getMetricsAsJSON']>>;
 
 /**
- * Registers `GET /metrics`. A scrape costs every process of the node, so requests within an interval get the same answer.
+ * Registers `GET /metrics`. A scrape costs every process of the group, so requests within an interval get the same answer.
  * @param gather returns the metrics of this process, and of those that share its port
  * @param everyMs the interval
  */

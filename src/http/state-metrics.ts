@@ -51,12 +51,12 @@ export const STATE_METRICS: Definition[] = [
   ),
   gauge(
     'hung_processes',
-    'Other processes of the node that hang',
+    'Other processes of the group that hang',
     ({ processes }) => processes.hung.length,
   ),
   count(
     'gateway_deaths_total',
-    'Gateway processes of the node that died, or hung and were killed',
+    'Gateway processes of the group that died, or hung and were killed',
     ({ processes }) => processes.deaths,
   ),
   gauge('pipes', 'Ends of pipes to other nodes that are connected', ({ pipes }) => pipes.ends),

@@ -7,7 +7,7 @@ import type { ToldStates } from './process-states.ts';
  */
 const MAX_SILENT_BEATS = 10;
 
-/** The health of a node's processes, as one of its gateways knows it. */
+/** Health of a group's processes, as one of its gateways knows it. */
 export class NodeHealth {
   #told: Pick<ToldStates, 'hung' | 'deaths'> = { hung: [], deaths: 0 };
   #silentBeats = 0;
@@ -29,7 +29,7 @@ export class NodeHealth {
     return this.#silentBeats > MAX_SILENT_BEATS ? [...hung, 'supervisor'] : hung;
   }
 
-  /** Number of gateway processes that died, or hung and were killed, since the node was started. */
+  /** Number of gateway processes that died, or hung and were killed, since the group was started. */
   get deaths(): number {
     return this.#told.deaths;
   }
