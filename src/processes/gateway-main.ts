@@ -6,7 +6,7 @@ import type { App, Shared } from '../app/opening.ts';
 import { endOnSignals, OWNER_ONLY_UMASK, describeStartupError } from './end-on-signals.ts';
 import type { FromGateway, ToGateway } from './messages.ts';
 import { drainOnUnhandledRejection } from './last-resort.ts';
-import { NodeHealth } from './node-health.ts';
+import { GroupHealth } from './group-health.ts';
 import { OtherMetrics } from './other-metrics.ts';
 import { OtherProcesses } from './other-processes.ts';
 import { nameOfGateway } from './process-states.ts';
@@ -25,7 +25,7 @@ const tell = (message: FromGateway) => {
 const tellAlive = (app: App) => tell({ type: 'alive', takesClients: app.takesClients() });
 
 /** Parts by which this process and the other gateway processes know of each other. */
-type Others = { health: NodeHealth; metrics: OtherMetrics; processes: OtherProcesses };
+type Others = { health: GroupHealth; metrics: OtherMetrics; processes: OtherProcesses };
 
 function connectOthers(index: string, count: number, timings: Timings): Others {
   const metrics = new OtherMetrics(
@@ -37,7 +37,7 @@ function connectOthers(index: string, count: number, timings: Timings): Others {
     const message: FromGateway = { type: 'move', to, client };
     sendSocket(process, message, connection, timings.processes.acceptWithinMs);
   });
-  return { health: new NodeHealth(), metrics, processes };
+  return { health: new GroupHealth(), metrics, processes };
 }
 
 /** Returns what {@link endOnSignals} ends: the supervisor is told when the app begins to leave or to close. */
@@ -96,7 +96,7 @@ function listenToSupervisor(app: App, { health, metrics, processes }: Others): v
 }
 
 /** Tells the supervisor regularly that this process is alive, until the end, also during a drain. */
-function startBeat(app: App, health: NodeHealth, everyMs: number): void {
+function startBeat(app: App, health: GroupHealth, everyMs: number): void {
   tellAlive(app);
   const beat = () => {
     health.beat();

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { NodeHealth } from '../../../src/processes/node-health.ts';
+import { GroupHealth } from '../../../src/processes/group-health.ts';
 import { processOf } from '../../../src/processes/other-processes.ts';
 import { ProcessStates, type ToldStates } from '../../../src/processes/process-states.ts';
 
@@ -48,8 +48,8 @@ test('ProcessStates: what changes is told, and what is told again is not', () =>
   expect(tell(() => states.ended(1, true))).toEqual([{ open: [], hung: [], deaths: 1 }]);
 });
 
-test('NodeHealth: the processes that the supervisor names hang, and the supervisor when it names none any more', () => {
-  const health = new NodeHealth();
+test('GroupHealth: the processes that the supervisor names hang, and the supervisor when it names none any more', () => {
+  const health = new GroupHealth();
   expect(health).toMatchObject({ hung: [], deaths: 0 });
   health.heard({ hung: ['gateway 1'], deaths: 2 });
   expect(health).toMatchObject({ hung: ['gateway 1'], deaths: 2 });

@@ -8,7 +8,7 @@ import type { ToldStates } from './process-states.ts';
 const MAX_SILENT_BEATS = 10;
 
 /** Health of a group's processes, as one of its gateways knows it. */
-export class NodeHealth {
+export class GroupHealth {
   #told: Pick<ToldStates, 'hung' | 'deaths'> = { hung: [], deaths: 0 };
   #silentBeats = 0;
 
