@@ -1,6 +1,7 @@
 import { existsSync, globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { validate } from '@probelabs/maid';
+import { Value } from 'typebox/value';
 import { describe, expect, test } from 'vitest';
 import { drawPlots } from '../../bench/plots.ts';
 import { LAYERS } from '../../oxlint.config.ts';
@@ -178,17 +179,29 @@ test('CHANGELOG.md sorts its entries into Added, Changed and Fixed', () => {
   }
 });
 
-test.each(Object.entries(SERVER_MESSAGES))(
-  'docs/protocol.md names the message %s and its fields',
-  (type, { properties }) => {
-    const page = read('docs/protocol.md');
-    expect(page).toMatch(new RegExp(`\`${type}\\b`));
-    const missing = Object.keys(properties).filter(
-      (field) => !new RegExp(`\\b${field}\\b`).test(page),
-    );
-    expect(missing).toEqual([]);
-  },
-);
+describe('docs/protocol.md', () => {
+  const page = read('docs/protocol.md');
+  const prose = page.replaceAll(/^```.*?^```/gms, '');
+  const shown = [...page.matchAll(/^← (\{.*)$/gm)].map(
+    ([, line]) => JSON.parse(line!) as { type: keyof typeof SERVER_MESSAGES },
+  );
+
+  test.each(shown)('shows a message $type as its schema has it', (message) => {
+    expect(Value.Errors(SERVER_MESSAGES[message.type], message)).toEqual([]);
+  });
+
+  test.each(Object.entries(SERVER_MESSAGES))(
+    'explains and shows the message %s with each of its fields',
+    (type, { properties }) => {
+      const fields = Object.keys(properties);
+      expect(prose).toMatch(new RegExp(`\`${type}\\b`));
+      expect(fields.filter((field) => !new RegExp(`\\b${field}\\b`).test(prose))).toEqual([]);
+      const filled = new Set(shown.filter((each) => each.type === type).flatMap(Object.keys));
+      // Every answer may have `reply_to`.
+      expect(fields.filter((field) => field !== 'reply_to' && !filled.has(field))).toEqual([]);
+    },
+  );
+});
 
 test('the index of docs/decisions.md leads to decisions', () => {
   const page = read('docs/decisions.md');
