@@ -26,7 +26,7 @@ const MAX_CAUSES = 5;
 export function resourceOf(fault: unknown): Resource | undefined {
   let each = fault;
   for (let causes = 0; causes < MAX_CAUSES && each instanceof Error; causes += 1) {
-    const { code, syscall } = each as NodeJS.ErrnoException;
+    const { code, syscall } = each as Error & { code?: string; syscall?: string };
     // A socket that would block says EAGAIN, too.
     if (code === 'EAGAIN' && syscall?.startsWith('spawn')) return 'threads';
     const { message } = each;
