@@ -21,15 +21,21 @@ const folderOfNode = (major: number) =>
     return status === 0 && stdout.startsWith(`v${major}.`);
   });
 
-/** README's example, in a file, and the command that is printed there. */
-async function readExample() {
+/**
+ * Writes README's example into a file, and returns what runs the command that is printed there, with further words.
+ * @param node folder of the Node that runs it
+ */
+async function readExample(url: string, apiKey: string, node: string) {
   const readme = await readFile(new URL('../../README.md', import.meta.url), 'utf8');
   const [, example = ''] = /```js\n([^]*?)```/.exec(readme) ?? [];
   const [, command = ''] = /`(node [^`]*example\.mjs [^`]*)`/.exec(readme) ?? [];
   const folder = await mkdtemp(join(tmpdir(), 'partyline-readme-'));
   cleanUps.push(() => rm(folder, { recursive: true }));
   await writeFile(join(folder, 'example.mjs'), example);
-  return { folder, command };
+  const shell = command.replace('http://127.0.0.1:3000', url).replace('<key>', apiKey);
+  const env = { PATH: [node, '/usr/bin', '/bin'].join(delimiter) };
+  return (words = '') =>
+    promisify(execFile)('sh', ['-c', `${shell}${words}`], { cwd: folder, env });
 }
 
 test.for([24, 20])(
@@ -40,13 +46,7 @@ test.for([24, 20])(
     const gateway = await openGateway();
     const proxy = await openDelayingProxy(gateway.url, DELAY_MS);
     cleanUps.push(proxy.close);
-    const { folder, command } = await readExample();
-    const shell = command
-      .replace('http://127.0.0.1:3000', proxy.url)
-      .replace('<key>', gateway.apiKey);
-    const environment = { PATH: [node, '/usr/bin', '/bin'].join(delimiter) };
-    const run = (words = '') =>
-      promisify(execFile)('sh', ['-c', `${shell}${words}`], { cwd: folder, env: environment });
+    const run = await readExample(proxy.url, gateway.apiKey, node);
     const listener = await TestClient.connect(gateway.url, {
       room: 'demo',
       peer: 'listener',
@@ -65,3 +65,11 @@ test.for([24, 20])(
     expect(peakHz(joinPcm(listener.frames).subarray(4800))).toBe(440);
   },
 );
+
+test("README's legacy client in two terminals, in one room: each hears the other", async () => {
+  const { url, apiKey } = await openGateway();
+  const run = await readExample(url, apiKey, dirname(process.execPath));
+  const terminals = await Promise.all([run(' kitchen'), run(' kitchen')]);
+  for (const { stdout } of terminals)
+    expect(stdout).toMatch(/"type":"joined"[^]*1920 bytes of sound/);
+});
