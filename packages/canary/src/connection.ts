@@ -7,10 +7,25 @@ export type Target = { url: string; key: string; room: string };
 /** Longest wait for an answer. */
 export const PATIENCE_MS = 10_000;
 
+/** An error that the gateway has told, or a close, with its code. */
+export class ServerFault extends Error {
+  readonly code: string;
+
+  constructor(code: string, message: string) {
+    super(message);
+    this.code = code;
+  }
+}
+
+const faultOf = ({ code, message }: MessageOf<'error'>) =>
+  new ServerFault(code, `${code}: ${message}`);
+
 /** A WebSocket to the gateway, with requests and their answers. */
 export class Connection {
   /** Called with each message that answers no request. */
   onMessage: (message: Message) => void = () => {};
+  /** Called with each error that answers no request, and with the end of the connection. */
+  onFault: (fault: Error) => void = () => {};
   /** Called with each binary frame and its arrival time, in ms. */
   onFrame: (frame: Buffer, atMs: number) => void = () => {};
   readonly #socket: WebSocket;
@@ -24,7 +39,9 @@ export class Connection {
       if (isBinary) this.onFrame(data, performance.now());
       else this.#read(data.toString());
     });
-    socket.on('close', (code) => this.#end(new Error(`the connection was closed with ${code}`)));
+    socket.on('close', (code) => {
+      this.#end(new ServerFault(String(code), `the connection was closed with ${code}`));
+    });
     socket.on('error', (fault) => this.#end(fault));
   }
 
@@ -52,6 +69,10 @@ export class Connection {
     }
   }
 
+  get isOpen(): boolean {
+    return this.#socket.readyState === WebSocket.OPEN;
+  }
+
   /** Sends a request and resolves with its answer. @throws {Error} if it is refused, or not answered */
   async ask<T extends Message['type']>(request: object, answer: T): Promise<MessageOf<T>> {
     this.#asked += 1;
@@ -64,7 +85,7 @@ export class Connection {
   }
 
   send(frame: Uint8Array): void {
-    if (this.#socket.readyState === WebSocket.OPEN) this.#socket.send(frame, { binary: true });
+    if (this.isOpen) this.#socket.send(frame, { binary: true });
   }
 
   close(): void {
@@ -81,7 +102,7 @@ export class Connection {
       clearTimeout(timer);
       this.#waiting.delete(key);
       if (answer instanceof Error) reject(answer);
-      else if (answer.type === 'error') reject(new Error(`${answer.code}: ${answer.message}`));
+      else if (answer.type === 'error') reject(faultOf(answer));
       else resolve(answer);
     };
     this.#waiting.set(key, settle);
@@ -94,12 +115,13 @@ export class Connection {
     const key = message.type === 'welcome' ? message.type : String(message.reply_to);
     const settle = this.#waiting.get(key);
     if (settle) settle(message);
-    else if (message.type === 'error') this.#end(new Error(`${message.code}: ${message.message}`));
+    else if (message.type === 'error') this.#end(faultOf(message));
     else this.onMessage(message);
   }
 
   #end(fault: Error): void {
     this.#ended ??= fault;
     for (const settle of this.#waiting.values()) settle(this.#ended);
+    this.onFault(fault);
   }
 }

@@ -1,0 +1,46 @@
+import { once } from 'node:events';
+import type { AddressInfo } from 'node:net';
+import { expect, onTestFinished, test } from 'vitest';
+import { type WebSocket, WebSocketServer } from 'ws';
+import { Connection, ServerFault } from '../../../packages/canary/src/connection.ts';
+
+const WELCOME = JSON.stringify({ type: 'welcome' });
+const fast = { type: 'error', code: 'audio_rate_exceeded', message: 'Too fast.' };
+
+/** Opens a server that greets with a text, and a connection to it. */
+async function connect(greeting: string) {
+  const server = new WebSocketServer({ port: 0, host: '127.0.0.1' });
+  onTestFinished(() => server.close());
+  const accepted = once(server, 'connection') as Promise<[WebSocket]>;
+  void accepted.then(([socket]) => socket.send(greeting));
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  const target = { url: `http://127.0.0.1:${port}`, key: 'key', room: 'a' };
+  const connection = await Connection.open(target, 'canary');
+  onTestFinished(() => connection.close());
+  return { connection, socket: (await accepted)[0] };
+}
+
+test('a connection tells errors that answer no request, and the close, with their codes', async () => {
+  const { connection, socket } = await connect(WELCOME);
+  expect(connection.isOpen).toBe(true);
+  const codes: string[] = [];
+  const { promise, resolve } = Promise.withResolvers<void>();
+  connection.onFault = (fault) => {
+    if (fault instanceof ServerFault) codes.push(fault.code);
+    if (codes.length === 2) resolve();
+  };
+  socket.send(JSON.stringify(fast));
+  socket.close(4422);
+  await promise;
+  expect(codes).toEqual(['audio_rate_exceeded', '4422']);
+  expect(connection.isOpen).toBe(false);
+  await expect(connection.ask({ type: 'leave' }, 'joined')).rejects.toThrow('audio_rate_exceeded');
+});
+
+test('a connection that is refused says with which code', async () => {
+  await expect(connect(JSON.stringify(fast))).rejects.toMatchObject({
+    code: 'audio_rate_exceeded',
+    message: 'audio_rate_exceeded: Too fast.',
+  });
+});
