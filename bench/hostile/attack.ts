@@ -27,8 +27,17 @@ export type MessageAttack = {
   reconnectAfter?: number;
   /** Connects under one name from every client of the attack, and before it closes the last connection, so that each replaces the one before. */
   isOneName?: true;
+  /** Names of further peers of the account, which talk in the room `attacked` meanwhile. */
+  speakers?: string[];
+} & AnyAttack;
+
+type AnyAttack = {
   /** Code that the gateway must have told if the attack did what its name says. */
   provokes?: string;
+  /** Largest number of clients, where one process cannot be more. */
+  mostClients?: number;
+  /** Nothing of it is for a server that only relays: there is no floor but quiet. */
+  hasNoFloor?: true;
 };
 
 /** An attack over connections of its own making. */
@@ -38,13 +47,9 @@ export type RawAttack = {
   open(context: AttackContext): Promise<() => Promise<void>>;
   /** The server serves HTTPS and WSS. */
   isOverTls?: true;
-  /** Largest number of clients, where one process cannot be more. */
-  mostClients?: number;
   /** Most of its connections are to be refused: it is an attack if there were enough of them, or of its messages. */
   isRefused?: true;
-  /** Nothing of it is for a server that only relays: there is no floor but quiet. */
-  hasNoFloor?: true;
-};
+} & AnyAttack;
 
 /** Target of one client of a {@link RawAttack}, and the counts that it reports. */
 export type AttackContext = {

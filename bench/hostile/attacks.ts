@@ -1,6 +1,13 @@
 import type { Attack } from './attack.ts';
+import { HTTP_ATTACKS } from './http-attacks.ts';
 import { MESSAGE_ATTACKS } from './message-attacks.ts';
-import { RAW_ATTACKS } from './raw-attacks.ts';
+import { TLS_ATTACKS } from './tls-attacks.ts';
+import { WEBRTC_ATTACKS } from './webrtc-attacks.ts';
 
 /** Every attack of the hostile bench, in the order of the table. */
-export const ATTACKS: Attack[] = [...MESSAGE_ATTACKS, ...RAW_ATTACKS];
+export const ATTACKS: Attack[] = [
+  ...MESSAGE_ATTACKS,
+  ...TLS_ATTACKS,
+  ...HTTP_ATTACKS,
+  ...WEBRTC_ATTACKS,
+];

@@ -16,18 +16,18 @@ export function pageOf(
   const text = `# Hostile clients and large moments
 
 \`npm run bench -- --only hostile\` writes this page. Two peers of one account talk all the time, in a process of their own at a higher
-priority, while clients of another account attack the same gateway for ${seconds} s, or many of them do something friendly at once. The gateway
+priority, while clients of another account attack the same gateway for ${seconds} s (\`--attack-seconds\`; 10 by default), or many of them do something friendly at once. The gateway
 and its media worker are on one core, everybody else on another. Measured on ${cpus()[0]?.model.trim() ?? 'an unknown processor'}, ${CORES} cores, Node ${process.version}.
 
 - *Longest gap*: the longest time for which one of the two heard nothing. *Quiet*: the same in 2 s before. *Floor*: the same under the same
-  attack, for at most 3 s, on a bare WebSocket server that only parses text and relays sound.
+  attack, for at most 3 s, on a bare WebSocket server that only parses text and relays sound. Attacks that need the gateway's answers have none.
 - *Loop p99*: how late the gateway's event loop was, and that of the bare server (*floor*): 99th percentile of the time that something due at a
   random moment has to wait, so that a loop that is blocked rarely and for long shows.
 - *Heap after*: growth of heap and external memory after a garbage collection, when the gateway has no session of the attackers any more and keeps none of
   their places. *Again*: further growth by a second attack of at most ${MAX_SECOND_SECONDS} s.
 - *Redis after*: growth of Redis's data by both attacks, their minutes written and the webhook's events waiting for an endpoint that refuses them. Keys
   of the attackers that never expire are named here, apart from minutes that a worker has yet to close, waiting events (until WEBHOOK_KEEP_HOURS), and sums.
-- *Sent*: clients that the gateway accepted, connections that were opened (some are refused afterwards), messages that left the attackers, and their size. *Told*: close codes and error codes, and how often
+- *Sent*: clients that the gateway accepted, connections that were opened (some are refused afterwards), messages that left the attackers, and their size. *Told*: close codes and error codes (\`closed\`: a TCP connection), and how often
   the attackers got each; closes of their own do not count.
 - *All told after*: from the beginning until each peer of the crowd knew of all the others, and each browser was offered all their sound.
 

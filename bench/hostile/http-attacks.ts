@@ -1,0 +1,138 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { AttackContext, RawAttack } from './attack.ts';
+import { CONNECT_AGAIN_MS, isLost, keepWaiting, MAX_UNSENT_BYTES, openTcp, turn } from './tcp.ts';
+
+/** Attacks by HTTP requests. */
+
+/** Requests that are written at once. */
+const AT_ONCE = 64;
+const STATUS_LINE = /HTTP\/1\.1 (\d{3})/g;
+
+/** Opens a TCP connection that counts what it is told as HTTP answers. */
+async function openHttp(context: AttackContext) {
+  const { hostname, port } = new URL(context.url);
+  const socket = await openTcp(context, hostname, Number(port));
+  socket.on('data', (chunk) => {
+    for (const [, status] of chunk.toString('latin1').matchAll(STATUS_LINE)) {
+      context.noteAccepted();
+      context.noteTold(status!);
+    }
+  });
+  return socket;
+}
+
+/** Sends the same request in a pipeline without waiting for answers, and connects anew when it is refused. */
+function pipeline(findPath: (url: string) => Promise<string>): RawAttack['open'] {
+  return async (context) => {
+    const path = await findPath(context.url);
+    const request = Buffer.from(
+      `GET ${path} HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer ${context.apiKey}\r\n\r\n`,
+    );
+    const requests = Buffer.concat(Array<Buffer>(AT_ONCE).fill(request));
+    let socket = await openHttp(context);
+    return async () => {
+      while (!context.isOver()) {
+        if (isLost(socket)) {
+          await sleep(CONNECT_AGAIN_MS);
+          socket = await openHttp(context);
+          continue;
+        }
+        socket.write(requests, (fault) => {
+          if (!fault) context.noteSent(AT_ONCE, requests.length);
+        });
+        await turn();
+        while (socket.writableLength > MAX_UNSENT_BYTES && !isLost(socket) && !context.isOver())
+          await sleep(1);
+      }
+      socket.destroy();
+    };
+  };
+}
+
+/** Returns the path of the page's script; of a server without a page, the root. */
+async function findScript(url: string): Promise<string> {
+  const page = await (await fetch(url)).text();
+  return /<script[^>]* src="([^"]+)"/.exec(page)?.[1] ?? '/';
+}
+
+/** Names of the page's files that a script loads. */
+const FILE_NAME = /[\w-]+-[\w-]{8}\.js/g;
+
+/** Returns the path of the longest file of the page; of a server without a page, the root. */
+async function findLongestFile(url: string): Promise<string> {
+  const lengths = new Map<string, number>();
+  const read = async (path: string): Promise<void> => {
+    if (lengths.has(path)) return;
+    lengths.set(path, 0);
+    const file = await fetch(new URL(path, url));
+    const text = await file.text();
+    if (!file.ok) return;
+    lengths.set(path, text.length);
+    for (const [name] of text.matchAll(FILE_NAME)) await read(`/assets/${name}`);
+  };
+  await read('/');
+  const [longest = '/'] = [...lengths].toSorted(([, one], [, other]) => other - one)[0] ?? [];
+  return longest;
+}
+
+/** Gets some paths in turn without a key, each when the one before is answered, again and again. */
+function getInTurn(findPaths: (url: string) => Promise<string[]>): RawAttack['open'] {
+  return async (context) => {
+    const paths = await findPaths(context.url);
+    return async () => {
+      for (let n = 0; !context.isOver(); n += 1) {
+        try {
+          const response = await fetch(new URL(paths[n % paths.length]!, context.url));
+          const { byteLength } = await response.arrayBuffer();
+          context.noteAccepted();
+          context.noteTold(String(response.status));
+          context.noteSent(1, byteLength);
+        } catch {
+          context.noteTold('no answer');
+          await sleep(CONNECT_AGAIN_MS);
+        }
+      }
+    };
+  };
+}
+
+/** Connections of one client that each send a body, and clients, which stay below the file descriptors of one process. */
+const SLOW_BODIES = 300;
+const MOST_SLOW_CLIENTS = 10;
+
+/** Sends bodies of which one byte comes in a second. */
+const sendBodiesSlowly: RawAttack['open'] = (context) => {
+  const head = `POST /api/tokens HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer ${context.apiKey}\r\nContent-Type: application/json\r\nContent-Length: 60000\r\n\r\n`;
+  return keepWaiting(context, SLOW_BODIES, async () => {
+    const socket = await openHttp(context);
+    if (!isLost(socket)) context.noteAccepted();
+    socket.write(head);
+    return socket;
+  });
+};
+
+export const HTTP_ATTACKS: RawAttack[] = [
+  {
+    name: 'HTTP requests in a pipeline: `/api/me`',
+    open: pipeline(async () => '/api/me'),
+    isRefused: true,
+  },
+  {
+    name: "HTTP requests in a pipeline: the page's script",
+    open: pipeline(findScript),
+    isRefused: true,
+  },
+  {
+    name: "HTTP requests one after another: the page's longest file",
+    open: getInTurn(async (url) => [await findLongestFile(url)]),
+  },
+  {
+    name: 'HTTP requests one after another: `/metrics` and `/%6detrics`',
+    open: getInTurn(async () => ['/metrics', '/%6detrics']),
+  },
+  {
+    name: `${SLOW_BODIES} HTTP requests with a body of a byte a second (${MOST_SLOW_CLIENTS} clients in place of 500)`,
+    open: sendBodiesSlowly,
+    mostClients: MOST_SLOW_CLIENTS,
+  },
+];

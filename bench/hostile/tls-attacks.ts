@@ -1,0 +1,100 @@
+import { once } from 'node:events';
+import { Duplex } from 'node:stream';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { connect as connectTls } from 'node:tls';
+import { WebSocket } from 'ws';
+import type { AttackContext, RawAttack } from './attack.ts';
+import { CONNECT_AGAIN_MS, isLost, MAX_UNSENT_BYTES, openTcp, turn } from './tcp.ts';
+
+/** Attacks by TLS records. */
+
+/** Records that leave in one segment. */
+const AT_ONCE = 64;
+
+/** Head of a masked binary message of 64 KiB (RFC 6455 §5.2); its mask is zero. */
+const MESSAGE_BYTES = 65_536;
+const MESSAGE_HEAD = Buffer.from([0x82, 0xff, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0]);
+
+/** Connects a WebSocket over TLS whose records can be sent many in a segment. @returns it, and what sends what it has written */
+async function openWss(context: AttackContext, query: Record<string, string>) {
+  const address = new URL('/ws', context.url.replace('http', 'ws'));
+  address.search = new URLSearchParams(query).toString();
+  const tcp = await openTcp(context, address.hostname, Number(address.port));
+  let records: Buffer[] = [];
+  const tunnel = new Duplex({
+    read: () => {},
+    write: (record: Buffer, _, done) => {
+      records.push(record);
+      done();
+    },
+  });
+  tcp.on('data', (chunk) => tunnel.push(chunk));
+  tcp.on('close', () => tunnel.push(null));
+  const flush = () => {
+    tcp.write(Buffer.concat(records));
+    records = [];
+  };
+  const flushing = setInterval(flush, 1);
+  const tls = connectTls({ socket: tunnel, host: address.hostname });
+  const socket = new WebSocket(address, {
+    perMessageDeflate: false,
+    headers: { authorization: `Bearer ${context.apiKey}` },
+    createConnection: () => tls,
+  });
+  // 'close' follows.
+  socket.on('error', () => {});
+  socket.on('message', (data: Buffer, isBinary) => {
+    if (isBinary) return;
+    const { type, code } = JSON.parse(data.toString()) as { type: string; code?: string };
+    if (type === 'joined') context.noteAccepted();
+    if (code) context.noteTold(code);
+  });
+  socket.on('close', (code) => {
+    if (!context.isOver()) context.noteTold(String(code));
+  });
+  await Promise.race([once(socket, 'open'), once(socket, 'close')]);
+  clearInterval(flushing);
+  return { tcp, tls, flush };
+}
+
+/** Sends messages of 64 KiB whose every byte is a TLS record of its own. */
+const sendTinyRecords: RawAttack['open'] = async (context) => {
+  const query = { room: 'attacked', peer: `attacker-${context.client}`, audio: 'opaque' };
+  let { tcp, tls, flush } = await openWss(context, query);
+  const one = Buffer.alloc(1);
+  const write = (bytes: Buffer) =>
+    new Promise<void>((resolve) => {
+      tls.write(bytes, (fault) => {
+        if (!fault) context.noteSent(1, bytes.length);
+        resolve();
+      });
+    });
+  return async () => {
+    while (!context.isOver()) {
+      if (isLost(tcp)) {
+        await sleep(CONNECT_AGAIN_MS);
+        ({ tcp, tls, flush } = await openWss(context, query));
+        continue;
+      }
+      await write(MESSAGE_HEAD);
+      for (let at = 0; at < MESSAGE_BYTES && !isLost(tcp) && !context.isOver(); at += 1) {
+        await write(one);
+        if (at % AT_ONCE > 0) continue;
+        flush();
+        await turn();
+        while (tcp.writableLength > MAX_UNSENT_BYTES && !isLost(tcp) && !context.isOver())
+          await sleep(1);
+      }
+    }
+    tcp.destroy();
+  };
+};
+
+export const TLS_ATTACKS: RawAttack[] = [
+  {
+    name: 'messages over TLS, each byte in a record of its own',
+    open: sendTinyRecords,
+    isOverTls: true,
+    provokes: '1008',
+  },
+];
