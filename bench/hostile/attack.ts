@@ -6,6 +6,10 @@ export type Told = {
   isAccepted: boolean;
   /** The last `joined`, as it came; undefined before the first. */
   joined: JoinedMessage | undefined;
+  /** Id of the last producer; undefined before the first. */
+  producerId: string | undefined;
+  /** Number of requests with an `id` that were answered with an error; a warning that it sends too much answers none. */
+  refused: number;
 };
 
 export type JoinedMessage = {

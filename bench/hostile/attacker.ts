@@ -1,6 +1,16 @@
 import { WebSocket } from 'ws';
-import type { AttackContext, AttackReport, MessageAttack, RawAttack, Told } from './attack.ts';
+import { connectClient } from '../client.ts';
+import { encodePackets } from '../packets.ts';
+import type {
+  AttackContext,
+  AttackReport,
+  JoinedMessage,
+  MessageAttack,
+  RawAttack,
+  Told,
+} from './attack.ts';
 import { ATTACKS } from './attacks.ts';
+import { talk } from './talk.ts';
 
 /**
  * A process that attacks: `attacker.ts URL KEY ATTACK CLIENTS SECONDS`, where ATTACK is the index of the attack. Its time begins when
@@ -23,11 +33,18 @@ const turn = () => new Promise(setImmediate);
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 const note = (what: string) => (report.told[what] = (report.told[what] ?? 0) + 1);
 
+type TextMessage = JoinedMessage & {
+  type: string;
+  code?: string;
+  producer_id?: string;
+  reply_to?: string;
+};
+
 /** A connection, with what came over it. */
 type Connection = { socket: WebSocket; told: Told; close(): void };
 
 function open(attack: MessageAttack, client: number): Connection {
-  const told: Told = { isAccepted: false, joined: undefined };
+  const told: Told = { isAccepted: false, joined: undefined, producerId: undefined, refused: 0 };
   const address = new URL('/ws', url.replace('http', 'ws'));
   const peer = attack.isOneName ? 'attacker' : `attacker-${client}`;
   const query = { room: '__lobby__', peer, api_key: apiKey, ...attack.query };
@@ -37,13 +54,16 @@ function open(attack: MessageAttack, client: number): Connection {
   socket.on('open', () => (report.connections += 1));
   socket.on('message', (data: Buffer, isBinary: boolean) => {
     if (isBinary) return;
-    const message = JSON.parse(data.toString()) as { type: string; code?: string };
+    const message = JSON.parse(data.toString()) as TextMessage;
     if (message.type === 'welcome' || message.type === 'joined') {
       told.isAccepted = true;
       accepted.add(client);
     }
-    if (message.type === 'joined') told.joined = message as NonNullable<Told['joined']>;
-    if (message.code) note(message.code);
+    if (message.type === 'joined') told.joined = message;
+    if (message.type === 'produced') told.producerId = message.producer_id;
+    if (!message.code) return;
+    if (message.reply_to !== undefined) told.refused += 1;
+    note(message.code);
   });
   socket.on('close', (code) => {
     if (!isClosedHere) note(String(code));
@@ -116,10 +136,32 @@ async function attackAgain(
 }
 
 async function attackByMessages(attack: MessageAttack): Promise<void> {
+  const speakers = attack.speakers && (await openSpeakers(attack.speakers));
   const first = Array.from({ length: Number(clients) }, (_, client) => open(attack, client));
   await Promise.all(first.map(settled));
   endsAtMs = performance.now() + Number(seconds) * 1000;
   await Promise.all(first.map((connection, client) => attackAgain(attack, client, connection)));
+  speakers?.[Symbol.dispose]();
+}
+
+/** Connects peers that talk in the attackers' room. */
+async function openSpeakers(names: string[]): Promise<Disposable> {
+  const { packets } = await encodePackets();
+  const sockets = await Promise.all(
+    names.map((peer) => {
+      const address = new URL('/ws', url.replace('http', 'ws'));
+      const query = { room: 'attacked', peer, api_key: apiKey, audio: 'opus' };
+      address.search = new URLSearchParams(query).toString();
+      return connectClient(address, () => {});
+    }),
+  );
+  const timer = talk(sockets, packets);
+  return {
+    [Symbol.dispose]: () => {
+      clearInterval(timer);
+      for (const socket of sockets) socket.terminate();
+    },
+  };
 }
 
 const contextOf = (client: number): AttackContext => ({

@@ -2,14 +2,13 @@ import { setPriority } from 'node:os';
 import type { WebSocket } from 'ws';
 import { connectClient } from '../client.ts';
 import { encodePackets } from '../packets.ts';
+import { talk } from './talk.ts';
 
 /**
  * Program with two peers that talk to each other: `listeners.ts URL KEY`. It answers any message of its parent with the longest
  * time, ms, in which one of the two peers received nothing since the previous answer. It runs at a higher priority than the
  * attackers, so that it does not measure its own waits for a processor.
  */
-
-const FRAME_MS = 20;
 
 const [, , url = '', apiKey = ''] = process.argv;
 try {
@@ -41,15 +40,7 @@ async function enter(peer: string): Promise<WebSocket> {
 /** Functions that add the gaps that have not ended yet. */
 const gaps: (() => void)[] = [];
 const sockets = [await enter('one'), await enter('two')];
-const startMs = performance.now();
-let frame = 0;
-setInterval(() => {
-  for (; startMs + frame * FRAME_MS <= performance.now(); frame += 1) {
-    for (const [index, socket] of sockets.entries()) {
-      socket.send(packets[(frame + index * 1000) % packets.length]!);
-    }
-  }
-}, 2);
+talk(sockets, packets);
 
 process.on('message', () => {
   for (const look of gaps) look();

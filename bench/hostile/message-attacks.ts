@@ -16,13 +16,45 @@ function* numbered(make: (n: number) => string | Buffer) {
 
 const json = (message: object) => JSON.stringify(message);
 
+const JOIN = { type: 'join', room: 'attacked', media: 'webrtc' };
+
 /** Sends a message about the client's own WebRTC transport, once there is one. */
 function* ofTransport(told: Told, make: (id: string, n: number) => object) {
-  yield json({ type: 'join', room: 'attacked', media: 'webrtc' });
+  yield json(JOIN);
   for (let n = 0; ; n += 1) {
     const id = told.joined?.webrtc?.send_transport.id;
     yield id === undefined ? undefined : json(make(id, n));
   }
+}
+
+/** Sends a request until it has had its effect, again after each error. */
+function* ask(told: Told, request: object, isDone: () => boolean) {
+  while (!isDone()) {
+    const { refused } = told;
+    yield json({ ...request, id: 'asked' });
+    while (!isDone() && told.refused === refused) yield undefined;
+  }
+}
+
+/** Joins again and again, and after each `joined` sends a message about its WebRTC transport: one that is accepted. */
+function* ofEachJoin(told: Told, make: (id: string, n: number) => object) {
+  for (let n = 0; ; n += 1) {
+    const last = told.joined;
+    yield* ask(told, JOIN, () => told.joined !== last);
+    yield json(make(told.joined?.webrtc?.send_transport.id ?? '', n));
+  }
+}
+
+/** Pauses and resumes the client's own producer. */
+function* ofProducer(told: Told) {
+  yield* ask(told, JOIN, () => told.joined !== undefined);
+  const transportId = told.joined?.webrtc?.send_transport.id ?? '';
+  yield* ask(told, produce(transportId, 0), () => told.producerId !== undefined);
+  const producer_id = told.producerId;
+  yield* repeat(
+    json({ type: 'pause_producer', producer_id }),
+    json({ type: 'resume_producer', producer_id }),
+  );
 }
 
 const produce = (transport_id: string, n: number) => ({
@@ -33,6 +65,12 @@ const produce = (transport_id: string, n: number) => ({
     codecs: [{ mimeType: 'audio/opus', payloadType: 111, clockRate: 48_000, channels: 2 }],
     encodings: [{ ssrc: 1000 + n }],
   },
+});
+
+const connectTransport = (told: Told, transport_id: string) => ({
+  type: 'connect_transport',
+  transport_id,
+  dtls_parameters: told.joined?.webrtc?.send_transport.dtls_parameters,
 });
 
 /** An EBML header, an open segment and an audio track, as a recorder begins. */
@@ -72,6 +110,12 @@ const SHORT_OPUS = Buffer.from([0xe0, 0xff, 0xfe]);
 
 const DEEP = `${'['.repeat(32_000)}${']'.repeat(32_000)}`;
 
+const SPEAKERS = ['ada', 'bob'];
+/** More clients than there are mixes for a single listener; each of them hears all that is said. */
+const MOST_OWN_MIXES = 50;
+/** Returns volumes that make a mix for a single listener necessary, and another than those before. */
+const volumesOf = (n: number) => ({ ada: ((n % 10) + 1) / 20, bob: ((n % 7) + 1) / 10 });
+
 /** Bytes of which long runs repeat after others that differ: costly to a detector that looks for repetitions. */
 const REPETITIVE = Buffer.concat(
   Array.from({ length: 300 }, (_, n) =>
@@ -89,6 +133,13 @@ export const MESSAGE_ATTACKS: MessageAttack[] = [
     name: '`configure` of the volume without pause',
     query: IN_ROOM,
     messages: () => numbered((n) => json({ type: 'configure', volume: { nobody: n % 2 } })),
+  },
+  {
+    name: `\`configure\` of the volumes of two who talk, without pause (${MOST_OWN_MIXES} clients in place of 500)`,
+    query: { ...IN_ROOM, audio_out: 'opus' },
+    messages: () => numbered((n) => json({ type: 'configure', volume: volumesOf(n) })),
+    speakers: SPEAKERS,
+    mostClients: MOST_OWN_MIXES,
   },
   {
     name: '`configure` of the mute without pause',
@@ -129,7 +180,7 @@ export const MESSAGE_ATTACKS: MessageAttack[] = [
   },
   {
     name: '`join` with WebRTC, again and again',
-    messages: () => repeat(json({ type: 'join', room: 'attacked', media: 'webrtc' })),
+    messages: () => repeat(json(JOIN)),
   },
   { name: '`produce` without end', messages: (told) => ofTransport(told, produce) },
   {
@@ -139,12 +190,17 @@ export const MESSAGE_ATTACKS: MessageAttack[] = [
   },
   {
     name: '`connect_transport` without pause',
-    messages: (told) =>
-      ofTransport(told, (transport_id) => ({
-        type: 'connect_transport',
-        transport_id,
-        dtls_parameters: told.joined?.webrtc?.send_transport.dtls_parameters,
-      })),
+    messages: (told) => ofTransport(told, (id) => connectTransport(told, id)),
+  },
+  {
+    name: '`join` with WebRTC and `produce` in turn, each accepted',
+    messages: (told) => ofEachJoin(told, produce),
+    hasNoFloor: true,
+  },
+  {
+    name: '`join` with WebRTC and `connect_transport` in turn, each accepted',
+    messages: (told) => ofEachJoin(told, (id) => connectTransport(told, id)),
+    hasNoFloor: true,
   },
   {
     name: '`pause_producer` and `resume_producer` of nobody',
@@ -153,6 +209,11 @@ export const MESSAGE_ATTACKS: MessageAttack[] = [
       numbered((n) =>
         json({ type: n % 2 ? 'pause_producer' : 'resume_producer', producer_id: 'nobody' }),
       ),
+  },
+  {
+    name: '`pause_producer` and `resume_producer` of its own',
+    messages: ofProducer,
+    hasNoFloor: true,
   },
   {
     name: '`resume_consumer` of nobody',

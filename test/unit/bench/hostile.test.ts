@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { AttackReport } from '../../../bench/hostile/attack.ts';
+import type { AttackReport, Told } from '../../../bench/hostile/attack.ts';
 import {
   type Floor,
   isWithin,
@@ -100,9 +100,40 @@ test('a row shows what was sent, and says so where the attackers were told nothi
   );
 });
 
+const NOT_TOLD: Told = { isAccepted: true, joined: undefined, producerId: undefined, refused: 0 };
+
+test('attacks by answers wait for them, and ask again after an error', () => {
+  const told = { ...NOT_TOLD };
+  const own = messagesCalled('of its own').messages(told);
+  const next = () => {
+    const { value } = own.next() as { value?: string };
+    return value === undefined ? undefined : (JSON.parse(value) as { type: string });
+  };
+  expect(next()?.type).toBe('join');
+  expect(next()).toBeUndefined();
+  told.refused += 1;
+  expect(next()?.type).toBe('join');
+  told.joined = BARE_JOINED;
+  expect(next()?.type).toBe('produce');
+  expect(next()).toBeUndefined();
+  told.producerId = 'p';
+  expect(next()).toEqual({ type: 'pause_producer', producer_id: 'p' });
+  expect(next()).toEqual({ type: 'resume_producer', producer_id: 'p' });
+});
+
+test('each join has its own message about a transport', () => {
+  const told = { ...NOT_TOLD };
+  const messages = messagesCalled('and `produce` in turn').messages(told);
+  for (const type of ['join', 'produce', 'join', 'produce']) {
+    const { value } = messages.next() as { value: string };
+    expect(JSON.parse(value)).toMatchObject({ type });
+    if (type === 'join') told.joined = { ...BARE_JOINED };
+  }
+});
+
 test('attacks on WebRTC send messages of their own to the bare server too', () => {
   for (const name of ['`produce`', '`restart_ice`', '`connect_transport`']) {
-    const told = { isAccepted: true, joined: BARE_JOINED };
+    const told = { ...NOT_TOLD, joined: BARE_JOINED };
     const [, message] = messagesCalled(name).messages(told);
     expect(JSON.parse(String(message))).toMatchObject({
       type: name.replaceAll('`', ''),
