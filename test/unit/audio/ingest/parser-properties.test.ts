@@ -1,3 +1,4 @@
+import { inspect } from 'node:util';
 import * as fc from 'fast-check';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { type Codecs, loadCodecs } from '../../../../src/audio/codecs.ts';
@@ -161,10 +162,25 @@ describe.each(CONTAINERS)('%s', (container, open, streams) => {
         ingest.close();
         expect(faults.length).toBeLessThanOrEqual(1);
         expect(faults.every((fault) => fault instanceof PartylineError)).toBe(true);
+        // Not the bytes themselves.
+        expect(inspect(faults[0], { depth: Infinity, compact: true }).length).toBeLessThan(4000);
       }),
     );
   });
 });
+
+/** Wraps bytes so that each that is read is counted. */
+function countReads(original: Buffer): { packet: Buffer; reads: () => number } {
+  let reads = 0;
+  const packet = new Proxy(original, {
+    get: (target, key) => {
+      if (typeof key === 'string' && /^\d+$/.test(key)) reads += 1;
+      const value: unknown = Reflect.get(target, key);
+      return typeof value === 'function' ? (value.bind(target) as unknown) : value;
+    },
+  });
+  return { packet, reads: () => reads };
+}
 
 describe('Opus packets', () => {
   let codecs: Codecs;
@@ -181,6 +197,23 @@ describe('Opus packets', () => {
         Buffer.concat([Buffer.of((config << 3) | 3, head), Buffer.alloc(padding, 255), body]),
       ),
   );
+
+  test('each byte is read once to learn the duration, and once more to bound the length', () => {
+    const padded = fc
+      .tuple(fc.nat(31), fc.nat(255), fc.nat(5000), bytes(1500))
+      .map(([config, head, padding, body]) =>
+        Buffer.concat([Buffer.of((config << 3) | 3, head), Buffer.alloc(padding, 255), body]),
+      );
+    fc.assert(
+      fc.property(fc.oneof(anyPacket, padded), (bare) => {
+        const { packet, reads } = countReads(bare);
+        const samples = opusPacketSamples(packet);
+        expect(reads()).toBeLessThanOrEqual(bare.length + 3);
+        if (samples !== undefined) boundedOpusPacket(packet, samples);
+        expect(reads()).toBeLessThanOrEqual(2 * (bare.length + 3));
+      }),
+    );
+  });
 
   test('a packet is malformed, or has a duration that Opus knows and decodes to as much', async () => {
     const decoder = await codecs.opus.createDecoder();
@@ -255,23 +288,38 @@ describe('RTP packets', () => {
   });
 });
 
-test('a detector of formats takes any messages, and says something after 1024 at the latest', () => {
+/** Bytes at which a detector decides, whatever it knows, and the number of messages. */
+const MAX_DETECTING_BYTES = 1 << 20;
+const MAX_DETECTING_MESSAGES = 1024;
+
+test('a detector of formats takes any messages, says something at the latest after 1024 or 1 MB, and holds no more', () => {
   const message = fc.record({ message: fc.oneof(bytes(8), bytes(700)), gapMs: fc.nat(60) });
+  // Neither the bytes nor the pace of silence that comes at once say anything.
+  const silence = fc.record({
+    message: fc.integer({ min: 1, max: 65_536 }).map((length) => Buffer.alloc(length)),
+    gapMs: fc.nat(1),
+  });
   const arrivals = fc.array(
-    message.filter((arrival) => arrival.message.length > 0),
+    fc.oneof(message, silence).filter((arrival) => arrival.message.length > 0),
     { minLength: 1, maxLength: 40 },
   );
+  const burst = fc.array(silence, { minLength: 1, maxLength: 40 });
   fc.assert(
-    fc.property(arrivals, (messages) => {
+    fc.property(fc.oneof(arrivals, burst), (messages) => {
       const detector = new FormatDetector();
       let atMs = 0;
       let detection;
-      for (let i = 0; i < 1024 && !detection; i += 1) {
+      let lastBytes = 0;
+      for (let i = 0; i < MAX_DETECTING_MESSAGES && !detection; i += 1) {
         const next = messages[i % messages.length]!;
         atMs += next.gapMs;
+        lastBytes = next.message.length;
         detection = detector.push(next.message, atMs);
       }
-      expect(detection?.confidence).toBeGreaterThan(0);
+      // Zero for digital silence, which says nothing.
+      expect(detection?.confidence).toBeGreaterThanOrEqual(0);
+      const heldBytes = detector.arrivals.reduce((sum, held) => sum + held.message.length, 0);
+      expect(heldBytes - lastBytes).toBeLessThan(MAX_DETECTING_BYTES);
     }),
     { numRuns: 100 },
   );
