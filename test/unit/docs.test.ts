@@ -100,6 +100,27 @@ describe('docs/architecture.md', () => {
   });
 });
 
+test('docs/security-review.md names tests that exist, for each finding', () => {
+  const rows = [...read('docs/security-review.md').matchAll(/^\| (\w\d|by the way) \|.*\|$/gm)];
+  const ids = (letter: string, count: number) =>
+    Array.from({ length: count }, (_, i) => `${letter}${i + 1}`);
+  const found = new Set(rows.map(([, finding]) => finding));
+  expect([...found]).toEqual([...ids('H', 7), ...ids('M', 9), ...ids('L', 8), 'by the way']);
+  expect(rows.filter(([, finding]) => finding === 'L8')).toHaveLength(8);
+  const names = /`(test\/[\w/.-]+)` ("[^"]+"(?:, "[^"]+")*)/g;
+  const missing = rows.flatMap(([row]) => {
+    const tests = [...row.matchAll(names)].flatMap(([, file, quoted]) =>
+      [...quoted!.matchAll(/"([^"]+)"/g)].map(([, name]) => ({ file: file!, name: name! })),
+    );
+    if (tests.length === 0) return [{ file: row, name: '' }];
+    return tests.filter(({ file, name }) => {
+      const path = join(PROJECT, file);
+      return !existsSync(path) || !readFileSync(path, 'utf8').includes(`'${name}'`);
+    });
+  });
+  expect(missing).toEqual([]);
+});
+
 test('docs/plots has the plots of the tables in docs/benchmarks.md', () => {
   const plots = drawPlots(read('docs/benchmarks.md'));
   expect([...plots.keys()].toSorted()).toEqual(
