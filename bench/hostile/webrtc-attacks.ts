@@ -59,7 +59,7 @@ async function joinByWebRtc({ url, apiKey: key, client, noteConnection }: Attack
 /** Joins, connects a transport, and produces. @throws {ServerFault} if the gateway refuses it */
 async function openSender(context: AttackContext, ssrc: number) {
   const { connection, description } = await joinByWebRtc(context);
-  const transport = await MediaTransport.open(undefined, false);
+  const transport = await MediaTransport.open(undefined);
   const connect = { transport_id: description.id, dtls_parameters: transport.dtlsParameters };
   await connection.ask({ type: 'connect_transport', ...connect }, 'transport_connected');
   await transport.connect(description);
@@ -108,8 +108,9 @@ const floodRtp: RawAttack['open'] = async (context) => {
         sequenceNumber: number & 0xffff,
         timestamp: (number * FRAME_SAMPLES) >>> 0,
       });
+      const { packetsSent } = transport;
       transport.send(OPUS_FRAME, header);
-      context.noteSent(1, OPUS_FRAME.length);
+      if (transport.packetsSent > packetsSent) context.noteSent(1, OPUS_FRAME.length);
       if (number % AT_ONCE === 0) await turn();
     }
     connection.onFault = () => {};

@@ -36,7 +36,7 @@ export class MediaTransport {
 
   /**
    * Prepares a transport: its parameters are for the gateway. {@link connect} connects it.
-   * @param isDecrypting false for one that only counts what comes ({@link onDatagram})
+   * @param isDecrypting false for one that only counts what comes ({@link onDatagram}), and sends nothing: it has no keys
    */
   static async open(
     servers: TransportDescription['ice_servers'],
@@ -78,6 +78,11 @@ export class MediaTransport {
     const { transport, host, port } = pair.remoteCandidate;
     const relayed = pair.localCandidate.type === 'relay' ? ' through TURN' : '';
     return `${transport} ${host}:${port}${relayed}`;
+  }
+
+  /** Number of RTP packets that were encrypted and sent. */
+  get packetsSent(): number {
+    return this.#dtls.packetsSent;
   }
 
   /** Called with each RTP packet. */
