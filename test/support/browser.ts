@@ -4,10 +4,12 @@ import { join } from 'node:path';
 import { chromium, type Locator, type Page } from 'playwright-core';
 import { SETTLING } from './settling.ts';
 import { pcmTone } from './sound.ts';
+import { wavFile } from './wav.ts';
 
 const CHROMIUM = '/usr/bin/chromium';
 /** 0.68 s at 48 kHz: the longest stretch that an AnalyserNode gives at once. */
 const RECORDED_SAMPLES = 32_768;
+const MICROPHONE = { codec: 'pcm_s16le', rateHz: 48_000, channels: 1 } as const;
 
 declare global {
   interface Window {
@@ -90,7 +92,7 @@ export class TestBrowser {
         rm(path, { recursive: true }),
       );
       const microphoneFile = join(folder, 'microphone.wav');
-      if (microphone) await writeFile(microphoneFile, wav(Buffer.concat(microphone)));
+      if (microphone) await writeFile(microphoneFile, wavFile(MICROPHONE, Buffer.concat(microphone)));
       const permission = microphone ? [ALLOW, hearing(microphoneFile)] : [DENY];
       const server = opened.adopt(await launch(executable, permission), (part) => part.close());
       const browser = opened.adopt(await chromium.connect(server.wsEndpoint()), (part) =>
@@ -282,22 +284,4 @@ async function listen(peer: string) {
     return longestMs;
   };
   return { close };
-}
-
-/** 16-bit mono at 48 kHz in a RIFF file. */
-function wav(samples: Buffer): Buffer {
-  const head = Buffer.alloc(44);
-  head.write('RIFF', 0);
-  head.writeUInt32LE(36 + samples.length, 4);
-  head.write('WAVEfmt ', 8);
-  head.writeUInt32LE(16, 16);
-  head.writeUInt16LE(1, 20);
-  head.writeUInt16LE(1, 22);
-  head.writeUInt32LE(48_000, 24);
-  head.writeUInt32LE(96_000, 28);
-  head.writeUInt16LE(2, 32);
-  head.writeUInt16LE(16, 34);
-  head.write('data', 36);
-  head.writeUInt32LE(samples.length, 40);
-  return Buffer.concat([head, samples]);
 }

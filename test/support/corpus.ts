@@ -13,6 +13,9 @@ export const CONTENTS = ['speech', 'music', 'silence', 'noise', 'tones'] as cons
 type Content = (typeof CONTENTS)[number];
 
 const MESSAGE_LENGTHS_MS = [10, 20, 40, 60, 100, 200];
+/** Lengths of programs that seldom send; only samples fill them, because one packet of Opus has 120 ms at most. */
+const LONG_MESSAGES_MS = [500, 1000];
+export const MAX_MESSAGE_BYTES = 65_536;
 
 export const RATES_HZ = [8000, 11_025, 12_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000];
 
@@ -28,8 +31,9 @@ export const FORMATS: AudioFormat[] = [
   ),
 ];
 
-/** Duration of a stream, ms: as much as the detector may hear before it must decide, and a little more. */
+/** Shortest duration of a stream, ms: as much as the detector may hear before it must decide, and a little more. */
 const DURATION_MS = 700;
+const MIN_MESSAGES = 3;
 
 export type CorpusCase = {
   content: Content;
@@ -41,20 +45,26 @@ export type CorpusCase = {
 export const nameOf = ({ content, format, messageMs, seed }: CorpusCase) =>
   `${content} as ${formatAudioFormat(format)}, ${messageMs} ms, seed ${seed}`;
 
-export function* corpusCases(seeds: number): Generator<CorpusCase> {
+/** @param hasLong true if there are long messages, too */
+export function* corpusCases(seeds: number, hasLong = false): Generator<CorpusCase> {
   for (const format of FORMATS) {
+    const long = hasLong ? LONG_MESSAGES_MS.filter((ms) => mayBeLong(format, ms)) : [];
     for (const content of CONTENTS) {
-      for (const messageMs of MESSAGE_LENGTHS_MS) {
+      for (const messageMs of [...MESSAGE_LENGTHS_MS, ...long]) {
         for (let seed = 1; seed <= seeds; seed += 1) yield { content, format, messageMs, seed };
       }
     }
   }
 }
 
+const mayBeLong = (format: AudioFormat, messageMs: number) =>
+  format.codec !== 'opus' &&
+  (format.rateHz * frameBytesOf(format) * messageMs) / 1000 <= MAX_MESSAGE_BYTES;
+
 /** The messages of a case, each with the time at which it arrives. */
 export async function arrivalsOf(
   corpusCase: CorpusCase,
-  durationMs = DURATION_MS,
+  durationMs = Math.max(DURATION_MS, MIN_MESSAGES * corpusCase.messageMs),
 ): Promise<TimedMessage[]> {
   const { content, format, messageMs, seed } = corpusCase;
   const random = seededRandom(seed * 7919 + messageMs * 31 + CONTENTS.indexOf(content));

@@ -7,11 +7,12 @@ import {
   type SampleFormat,
 } from '../../src/audio/format.ts';
 import { frameBytesOf, openSampleWriter } from '../../src/audio/samples.ts';
-import { soundOf, stereoOf } from './corpus.ts';
+import { MAX_MESSAGE_BYTES, soundOf, stereoOf } from './corpus.ts';
 import { readFixture } from './fixtures.ts';
 import { imaAdpcm } from './ima-adpcm.ts';
 import { type Random, seededRandom } from './random.ts';
 import { encodeOpus } from './sound.ts';
+import { wavFile } from './wav.ts';
 
 /**
  * Streams of undeclared clients beside the formats of `corpus.ts`: other formats of sound, and data that is no sound
@@ -33,7 +34,6 @@ const UNKNOWN_CONTENTS = ['speech', 'music'] as const;
 type Content = (typeof UNKNOWN_CONTENTS)[number];
 /** As long as a client may wait before it sends. */
 const MESSAGE_LENGTHS_MS = [10, 20, 40, 60, 100, 250, 500, 1000];
-const MAX_MESSAGE_BYTES = 65_536;
 
 /** Speech and music with digital silence: a second of the one in every three seconds of the other. */
 function pausing(
@@ -63,11 +63,23 @@ const samples =
     };
   };
 
-/** A recording, from its beginning on, or from anywhere. */
+/** A WAVE file of samples. */
+const wav: Make = (content, durationMs, _messageMs, random) => {
+  const rateHz = RAW_RATES_HZ[Math.floor(random() * RAW_RATES_HZ.length)]!;
+  const codec = WAV_CODECS[Math.floor(random() * WAV_CODECS.length)]!;
+  const format = { codec, rateHz, channels: random() < 0.5 ? 1 : 2 };
+  const mono = pausing(content, rateHz, durationMs, random);
+  const samples = openSampleWriter(codec)(format.channels === 2 ? stereoOf(mono, random) : mono);
+  const bytes = wavFile(format, samples);
+  return { bytes, bytesPerMs: bytes.length / durationMs };
+};
+const WAV_CODECS = ['pcm_u8', 'pcm_s16le', 'pcm_s24le', 'pcm_s32le'] as const;
+
+/** A recording of each content, from its beginning on, or from anywhere. @param ending the end of the names of their files */
 const recording =
-  (name: string, isCutIn: boolean): Make =>
-  (_content, durationMs, _messageMs, random) => {
-    const file = readFixture(name);
+  (ending: string, isCutIn: boolean): Make =>
+  (content, durationMs, _messageMs, random) => {
+    const file = readFixture(`${content}${ending}`);
     const bytesPerMs = file.length / RECORDING_MS;
     const whole = Buffer.concat(Array<Buffer>(1 + Math.ceil(durationMs / RECORDING_MS)).fill(file));
     const from = isCutIn && random() < 0.5 ? Math.floor(random() * file.length) : 0;
@@ -181,14 +193,15 @@ const OPAQUE: InputFormat = { codec: 'opaque' };
 
 /** By name: what is right to say of it, and how it is made. */
 export const UNKNOWN_KINDS = new Map<string, [string, Make]>([
-  ['mp3', ['mp3', recording('speech.mp3', true)]],
-  ['mp3 (ID3, variable rate)', ['mp3', recording('speech-id3.mp3', true)]],
-  ['aac_adts', ['aac_adts', recording('speech.aac', true)]],
-  ['mp4_aac', ['mp4_aac', recording('speech.mp4', false)]],
-  ['flac', ['flac', recording('speech.flac', false)]],
-  ['ogg_flac', ['ogg_flac', recording('speech.oga', false)]],
-  ['ogg_vorbis', ['ogg_vorbis', recording('speech.ogg', false)]],
-  ['Ogg with Speex', ['opaque', recording('speech.spx', false)]],
+  ['wav', ['wav', wav]],
+  ['mp3', ['mp3', recording('.mp3', true)]],
+  ['mp3 (ID3, variable rate)', ['mp3', recording('-id3.mp3', true)]],
+  ['aac_adts', ['aac_adts', recording('.aac', true)]],
+  ['mp4_aac', ['mp4_aac', recording('.mp4', false)]],
+  ['flac', ['flac', recording('.flac', false)]],
+  ['ogg_flac', ['ogg_flac', recording('.oga', false)]],
+  ['ogg_vorbis', ['ogg_vorbis', recording('.ogg', false)]],
+  ['Ogg with Speex', ['opaque', recording('.spx', false)]],
   ...[raw('g722', 16_000), ...rawFormats].map(
     ([format, make]) => [formatAudioFormat(format), [formatAudioFormat(format), make]] as const,
   ),
