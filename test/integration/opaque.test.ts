@@ -13,7 +13,10 @@ const { createAccount, connect, cleanUps } = useStack();
 
 const PCM = 'pcm_s16le;rate=16000;channels=1';
 const ENVIRONMENT = { RESUME_MS: '15000', MEDIA_WORKERS: '1' };
-const TIMINGS = { budgets: { tellAfterMs: 50, closeAfterMs: 500 } };
+const TIMINGS = {
+  budgets: { tellAfterMs: 50, closeAfterMs: 500 },
+  usage: { freshMs: 50, writeEveryMs: 50 },
+};
 
 let redis: TestRedis;
 const nodes: TestGateway[] = [];
@@ -59,6 +62,12 @@ const isToldUnknown = ({ messages }: TestClient) =>
 
 const speakersIn = ({ messages }: TestClient) =>
   messages.flatMap((message) => (message.type === 'speaking' ? message.peers : []));
+
+/** Waits until a client is told that a peer of an unknown format sends. */
+const seesMessages = (client: TestClient) =>
+  eventually('they are seen to speak', () =>
+    speakersIn(client).some(({ level_dbov: level }) => level === undefined),
+  );
 
 describe.each(['one node', 'two nodes'])('on %s', (where) => {
   const nodeOf = (index: number) => nodes[where === 'one node' ? 0 : index % 2]!;
@@ -187,34 +196,88 @@ describe.each(['one node', 'two nodes'])('on %s', (where) => {
     }
   });
 
-  test('one that has heard known sound hears no messages, nor do those whose account has a default format', async () => {
-    const room = newRoom();
-    const { apiKey } = await createAccount(redis, 'pro', { default_audio: 'pcmu' });
-    const ofAccount = { api_key: apiKey };
-    const [alice, opus, first] = (await enterAll(room, {
+  test('one that has heard known sound hears no messages', async () => {
+    const [alice, opus, first, friend] = (await enterAll(newRoom(), {
       alice: OPAQUE,
       opus: { audio: 'opus' },
       first: {},
-    })) as [TestClient, TestClient, TestClient];
-    const [other, withDefault, friend] = (await enterAll(room, {
-      other: { ...ofAccount, ...OPAQUE },
-      withDefault: ofAccount,
-      friend: { ...ofAccount, ...OPAQUE },
-    })) as [TestClient, TestClient, TestClient];
+      friend: OPAQUE,
+    })) as [TestClient, TestClient, TestClient, TestClient];
     const tone = await opusTone(1000, 0.5, 200);
     await play(opus, tone);
     await eventually('known sound is heard', () => first.frames.length === tone.length);
     const said = encrypted(6, [100, 200]);
     send(alice, said);
-    send(other, said);
     await hears(friend, said);
-    await eventually('they are seen to speak', () =>
-      [first, withDefault].every((client) =>
-        speakersIn(client).some(({ level_dbov: level }) => level === undefined),
-      ),
-    );
+    await seesMessages(first);
     expect(first.frames).toEqual(tone);
-    expect(withDefault.frames).toEqual([]);
+  });
+
+  test.each([{ default_audio: 'pcmu' }, { pinned_audio: 'pcmu' }])(
+    'one that says nothing hears no messages if its account has %o',
+    async (extra) => {
+      const { apiKey } = await createAccount(redis, 'pro', extra);
+      const ofAccount = { api_key: apiKey };
+      const room = newRoom();
+      const [stranger] = (await enterAll(room, { stranger: OPAQUE })) as [TestClient];
+      const [alice, silent, friend] = (await enterAll(room, {
+        alice: { ...ofAccount, ...OPAQUE },
+        silent: ofAccount,
+        friend: { ...ofAccount, ...OPAQUE },
+      })) as [TestClient, TestClient, TestClient];
+      const said = encrypted(6, [100, 200]);
+      // In the room of this name of another account.
+      send(stranger, said);
+      send(alice, said);
+      await hears(friend, said);
+      await seesMessages(silent);
+      expect(silent.frames).toEqual([]);
+    },
+  );
+
+  test('messages are counted as frames, and their peers are metered', async () => {
+    const { apiKey } = await createAccount(redis, 'pro');
+    const ofAccount = { api_key: apiKey, ...OPAQUE };
+    const [alice, bob] = (await enterAll(newRoom(), { alice: ofAccount, bob: ofAccount })) as [
+      TestClient,
+      TestClient,
+    ];
+    const { framesIn, framesOut, relayed } = structuredClone(counters);
+    const said = encrypted(15, [100, 64 * 1024, 200]);
+    send(alice, said);
+    await hears(bob, said);
+    expect(counters).toMatchObject({ framesIn: framesIn + 3, framesOut: framesOut + 3 });
+    const toNodes = where === 'two nodes' ? 3 : 0;
+    expect(counters.relayed).toEqual({ in: relayed.in + toNodes, out: relayed.out + toNodes });
+    const headers = { authorization: `Bearer ${apiKey}` };
+    const readMinutes = async () => {
+      const response = await fetch(`${nodeOf(0).url}/api/me`, { headers });
+      const { summary } = (await response.json()) as { summary: { total_minutes: number } };
+      return summary.total_minutes;
+    };
+    await expect.poll(readMinutes).toBeGreaterThan(0);
+  });
+
+  test('more bytes than any sound needs are told and closed, and the others hear on', async () => {
+    const [flooder, alice, bob, carol] = (await enterAll(newRoom(), {
+      flooder: OPAQUE,
+      alice: OPAQUE,
+      bob: OPAQUE,
+      carol: OPAQUE,
+    })) as [TestClient, TestClient, TestClient, TestClient];
+    const [big] = encrypted(10, [64 * 1024]) as [Buffer];
+    const flood = setInterval(() => {
+      for (let i = 0; i < 20; i += 1) flooder.sendAudio(big);
+    }, 10);
+    cleanUps.push(() => clearInterval(flood));
+    expect(await flooder.next('error')).toMatchObject({ code: 'rate_limited', retryable: true });
+    expect(await flooder.closed).toBe(4429);
+    clearInterval(flood);
+    const said = encrypted(11, [10, 20, 30]);
+    send(alice, said);
+    await eventually('all of it', () =>
+      [bob, carol].every(({ frames }) => said.every((m) => frames.some((f) => f.equals(m)))),
+    );
   });
 
   test('mute, volume 0, leaving and coming back hold for them', async () => {
@@ -330,28 +393,6 @@ test('audio that was sent in another room while its format was unknown is not he
   }
   await hears(bob, rest.slice(0, sent));
   expect(bob.frames.some((frame) => frame.equals(first))).toBe(false);
-});
-
-test('more bytes than any sound needs are told and closed, and the others hear on', async () => {
-  const room = newRoom();
-  const [node] = nodes;
-  const enter = async (peer: string) => {
-    const client = await connect(node!, { room, peer, audio: 'opaque' });
-    await client.next('joined');
-    return client;
-  };
-  const [flooder, alice, bob] = [await enter('flooder'), await enter('alice'), await enter('bob')];
-  const [big] = encrypted(10, [64 * 1024]) as [Buffer];
-  const flood = setInterval(() => {
-    for (let i = 0; i < 20; i += 1) flooder.sendAudio(big);
-  }, 10);
-  cleanUps.push(() => clearInterval(flood));
-  expect(await flooder.next('error')).toMatchObject({ code: 'rate_limited', retryable: true });
-  expect(await flooder.closed).toBe(4429);
-  clearInterval(flood);
-  const said = encrypted(11, [10, 20, 30]);
-  send(alice, said);
-  await eventually('all of it', () => said.every((m) => bob.frames.some((f) => f.equals(m))));
 });
 
 test('a client that does not read loses the oldest, counted, and hears the newest in order when it reads again', async () => {
