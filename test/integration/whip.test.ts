@@ -1,14 +1,19 @@
 import { describe, expect, test } from 'vitest';
+import { counters } from '../../src/counters.ts';
+import type { TestClient } from '../support/client.ts';
 import { eventually } from '../support/gateway.ts';
 import { recordedOffer } from '../support/offers.ts';
+import { slownessOfMachine } from '../support/slowness.ts';
 import {
   amplitudeOf,
   decodeOpus,
+  encodeOpus,
   joinPcm,
   keepPlaying,
   opusTone,
   pcmTone,
   peakHz,
+  toDb,
 } from '../support/sound.ts';
 import { useGateway } from '../support/use-gateway.ts';
 import { WebRtcClient } from '../support/webrtc-client.ts';
@@ -70,6 +75,9 @@ const speak = async (path: string, options = {}) =>
   keep(await WhipClient.connect('whip', use.gateway, path, options));
 const hear = async (path: string, options = {}) =>
   keep(await WhipClient.connect('whep', use.gateway, path, options));
+
+const speakersIn = ({ messages }: TestClient) =>
+  messages.flatMap((message) => (message.type === 'speaking' ? [message.peers] : []));
 
 describe('a session', () => {
   test('is made by a POST, is a peer of its room, and is ended by DELETE', async () => {
@@ -395,6 +403,31 @@ describe('sound', () => {
     const singerAgain = keepPlaying(back, pcmTone(440, 0.3, 1000));
     await eventually('the half hears it again', () => hears(own, 440));
     await singerAgain.close();
+  });
+
+  test('of a client that states no audio level: `speaking` says how loud it is, and no longer names it while it sends silence', async () => {
+    const legacy = await enter('legacy', PCM);
+    const speaker = await speak('/whip/a?peer=obs');
+    const amplitude = 0.05;
+    const silence = await encodeOpus(new Float32Array(48_000));
+    speaker.talk(await opusTone(700, amplitude, 1000));
+    const { level_dbov: level } = await legacy.until('word of the speaker', () =>
+      speakersIn(legacy)
+        .flat()
+        .find(({ peer }) => peer === 'obs'),
+    );
+    expect(Math.abs(level! - toDb(amplitude / Math.SQRT2))).toBeLessThan(3);
+    await legacy.until('sound', () => (legacy.frames.length > 25 ? true : undefined));
+    expect(speakersIn(legacy).at(-1)).toMatchObject([{ peer: 'obs' }]);
+
+    const patienceMs = 1000 * (await slownessOfMachine());
+    const packetsBefore = counters.routerPacketsIn;
+    const silentAtMs = performance.now();
+    speaker.talk(silence);
+    await legacy.until('its end', () => speakersIn(legacy).at(-1)!.length === 0 || undefined);
+    expect(performance.now() - silentAtMs).toBeLessThan(patienceMs);
+    // A sender with DTX would send next to nothing.
+    expect(counters.routerPacketsIn - packetsBefore).toBeGreaterThan(20);
   });
 
   test('of clients that wait for DTLS, as FFmpeg does, goes both ways', async () => {

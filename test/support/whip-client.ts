@@ -35,6 +35,7 @@ export class WhipClient {
   readonly #payloadType: number;
   #target: WhipTarget | undefined;
   #talking: NodeJS.Timeout | undefined;
+  #packets: Buffer[] = [];
   #location = '';
   #etag = '';
 
@@ -119,10 +120,12 @@ export class WhipClient {
   }
 
   /**
-   * Sends Opus packets of 20 ms over and over, until it is closed.
-   * @param speed multiple of real time
+   * Sends Opus packets of 20 ms over and over, until it is closed, or called again with others: the stream goes on with these.
+   * @param speed multiple of real time, of the first call
    */
   talk(packets: Buffer[], speed = 1): void {
+    this.#packets = packets;
+    if (this.#talking) return;
     let sent = 0;
     const everyMs = 20 / speed;
     const startMs = performance.now();
@@ -134,7 +137,7 @@ export class WhipClient {
           timestamp: (sent * 960) >>> 0,
           marker: sent === 0,
         });
-        this.#track.writeRtp(new RtpPacket(header, packets[sent % packets.length]!));
+        this.#track.writeRtp(new RtpPacket(header, this.#packets[sent % this.#packets.length]!));
       }
     }, 10);
   }
