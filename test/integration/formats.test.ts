@@ -13,6 +13,7 @@ import {
   likenessInPieces,
   readFixture,
   SPEECH,
+  SPEECH_RATE_HZ,
 } from '../support/fixtures.ts';
 import { eventually } from '../support/gateway.ts';
 import { imaAdpcm } from '../support/ima-adpcm.ts';
@@ -25,6 +26,7 @@ import {
   opusTone,
   peakHz,
   play,
+  sampleMessages,
   sampleTone,
   toDb,
 } from '../support/sound.ts';
@@ -189,61 +191,81 @@ describe('a tone through the gateway, with no format declared', () => {
   });
 });
 
-describe('speech through the gateway, with no format declared', () => {
+describe('speech through the gateway', () => {
   const random = seededRandom(18);
   const noise = Buffer.from(Uint8Array.from({ length: 83_200 }, () => Math.floor(random() * 256)));
-  /** Formats whose rate is not told by their pace, which depends on how busy the machine is (the others: test/unit/audio/ingest/input.test.ts). */
-  const DECODED = [
-    ['wav', readFixture('speech.wav')],
-    ['mp3', readFixture('speech.mp3')],
-    ['aac_adts', readFixture('speech.aac')],
-    ['mp4_aac', readFixture('speech.mp4')],
-    ['flac', readFixture('speech.flac')],
-    ['ogg_vorbis', readFixture('speech-48000.ogg')],
-    ['g722', readFixture('speech.g722')],
-  ] as const;
-  const UNKNOWN = [
-    ['IMA ADPCM', imaAdpcm(SPEECH)],
-    ['random bytes', noise],
-    ['Ogg with Speex', readFixture('speech.spx')],
-  ] as const;
   const MESSAGES = 130;
+  const PCM_16_KHZ: SampleFormat = { codec: 'pcm_s16le', rateHz: SPEECH_RATE_HZ, channels: 1 };
+  const cut = (bytes: Buffer) => cutInto(bytes, [2 * Math.ceil(bytes.length / MESSAGES / 2)]);
+
+  type Sent = { name: string; audio: string; messages: Buffer[] };
+  const undeclared = (name: string, bytes: Buffer): Sent => ({
+    name,
+    audio: 'auto',
+    messages: cut(bytes),
+  });
+  /** What each sender says, and what it then hears. Formats whose rate is told by their pace, which depends on how busy the machine is, are declared (undeclared: test/unit/audio/ingest/input.test.ts). */
+  const DECODED: (Sent & { out: string })[] = [
+    { ...undeclared('wav', readFixture('speech.wav')), out: formatAudioFormat(PCM_16_KHZ) },
+    { ...undeclared('mp3', readFixture('speech.mp3')), out: 'opus' },
+    { ...undeclared('aac_adts', readFixture('speech.aac')), out: 'opus' },
+    { ...undeclared('mp4_aac', readFixture('speech.mp4')), out: 'opus' },
+    { ...undeclared('flac', readFixture('speech.flac')), out: 'opus' },
+    { ...undeclared('ogg_flac', readFixture('speech.oga')), out: 'opus' },
+    { ...undeclared('ogg_vorbis', readFixture('speech-48000.ogg')), out: 'opus' },
+    { ...undeclared('g722', readFixture('speech.g722')), out: 'g722' },
+    ...(['pcm_s16be', 'pcm_u8', 'pcm_s24le', 'pcm_s32le'] as const).map((codec) => {
+      const format = { codec, rateHz: SPEECH_RATE_HZ, channels: 1 };
+      const name = formatAudioFormat(format);
+      return { name, audio: name, messages: sampleMessages(format, SPEECH), out: name };
+    }),
+  ];
+  const UNKNOWN = [
+    undeclared('IMA ADPCM', imaAdpcm(SPEECH)),
+    undeclared('random bytes', noise),
+    undeclared('Ogg with Speex', readFixture('speech.spx')),
+  ];
   /** Packets of 20 ms of 2.6 s of speech, in which there are pauses. */
   const LEAST_PACKETS = 95;
 
-  const enterPair = async (room: string) => ({
-    speaker: await enter(`speaker ${room}`, { room, audio: 'auto', audio_out: 'opus' }),
-    listener: await enter(`listener ${room}`, { room, audio: 'opus' }),
-  });
-  const send = (speaker: TestClient, bytes: Buffer) =>
-    play(speaker, cutInto(bytes, [2 * Math.ceil(bytes.length / MESSAGES / 2)]));
-
   test('is heard as it was recorded, or not at all', async () => {
-    const hear = async (name: string, bytes: Buffer, leastPackets: number) => {
-      const { speaker, listener } = await enterPair(name);
-      await send(speaker, bytes);
-      const type = leastPackets > 0 ? 'audio_detected' : 'audio_unknown';
-      const told = await speaker.next(type);
-      await eventually(`most of ${name}`, () => listener.frames.length >= leastPackets);
-      return { name, told, frames: listener.frames };
+    const hear = async (room: string, { name, audio, messages }: Sent, leastPackets: number) => {
+      const inRoom = (peer: string, format: string) =>
+        enter(`${peer} ${room}`, { room, audio: format });
+      const [speaker, opus, pcm] = await Promise.all([
+        inRoom('speaker', audio),
+        inRoom('opus', 'opus'),
+        inRoom('pcm', formatAudioFormat(PCM_16_KHZ)),
+      ]);
+      await play(speaker, messages);
+      const expected = leastPackets > 0 ? 'audio_detected' : 'audio_unknown';
+      const type = audio === 'auto' ? expected : 'welcome';
+      await speaker.next(type);
+      await eventually(`most of ${name}`, () =>
+        [opus, pcm].every(({ frames }) => frames.length >= leastPackets),
+      );
+      // A WAVE file is told once more when its head has been read.
+      const told = speaker.messages.findLast((message) => message.type === type)!;
+      return { told, opus: opus.frames, pcm: pcm.frames };
     };
-    const [decoded, unknown] = await undisturbed(() =>
-      Promise.all([
-        Promise.all(DECODED.map(([name, bytes]) => hear(name, bytes, LEAST_PACKETS))),
-        Promise.all(UNKNOWN.map(([name, bytes]) => hear(name, bytes, 0))),
-      ]),
-    );
-    for (const { frames, told } of unknown) {
+    const [decoded, unknown] = await undisturbed((number) => {
+      const hearEach = (sent: Sent[], leastPackets: number) =>
+        Promise.all(sent.map((each) => hear(`${each.name} ${number}`, each, leastPackets)));
+      return Promise.all([hearEach(DECODED, LEAST_PACKETS), hearEach(UNKNOWN, 0)]);
+    });
+    for (const { told, opus, pcm } of unknown) {
       expect(told).toMatchObject({ relayed: true });
-      expect(frames).toEqual([]);
+      expect([opus, pcm]).toEqual([[], []]);
     }
-    for (const { name, told, frames } of decoded) {
-      expect(told).toMatchObject({ in: name });
-      const sound = await decodeOpus(frames);
-      const { offDb } = compareWithSpeech(sound);
-      const likeness = likenessInPieces(sound);
-      const isRight = Math.abs(offDb) < 3 && likeness > 0.6;
-      expect({ name, offDb, likeness, isRight }).toMatchObject({ isRight: true });
+    for (const [i, { told, opus, pcm }] of decoded.entries()) {
+      const { name, out } = DECODED[i]!;
+      expect('audio' in told ? told.audio : told).toMatchObject({ in: name, out });
+      for (const sound of [await decodeOpus(opus), await joinSamples(PCM_16_KHZ, pcm)]) {
+        const { offDb } = compareWithSpeech(sound);
+        const likeness = likenessInPieces(sound);
+        const isRight = Math.abs(offDb) < 3 && likeness > 0.6;
+        expect({ name, offDb, likeness, isRight }).toMatchObject({ isRight: true });
+      }
     }
   });
 });

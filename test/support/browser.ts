@@ -92,7 +92,8 @@ export class TestBrowser {
         rm(path, { recursive: true }),
       );
       const microphoneFile = join(folder, 'microphone.wav');
-      if (microphone) await writeFile(microphoneFile, wavFile(MICROPHONE, Buffer.concat(microphone)));
+      if (microphone)
+        await writeFile(microphoneFile, wavFile(MICROPHONE, Buffer.concat(microphone)));
       const permission = microphone ? [ALLOW, hearing(microphoneFile)] : [DENY];
       const server = opened.adopt(await launch(executable, permission), (part) => part.close());
       const browser = opened.adopt(await chromium.connect(server.wsEndpoint()), (part) =>

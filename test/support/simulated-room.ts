@@ -39,6 +39,11 @@ export type Heard = {
   listener: Listener;
 };
 
+/** Frames, when each came, and in which format. */
+export type HeardFrames = Pick<Heard, 'frames' | 'framesAtMs'> & {
+  listener: Pick<Listener, 'format' | 'delivery'>;
+};
+
 /** The clock that a mixer is driven by, turned by hand. */
 export class HandClock extends FrameClock {
   readonly #ticks = new Set<OnTick>();
@@ -299,8 +304,14 @@ export function streamOf(
 /**
  * Returns the sound that a listener was given: pieces that follow each other without a gap, by when they came.
  * @param fromFrame those before are decoded, and left out
+ * @param reserveSamples sound that the listener's player holds: a frame that comes later than that does not go on from the one before
  */
-export async function soundOf(codecs: Codecs, heard: Heard, fromFrame = 0): Promise<HeardPiece[]> {
+export async function soundOf(
+  codecs: Codecs,
+  heard: HeardFrames,
+  fromFrame = 0,
+  reserveSamples = RESERVE_SAMPLES,
+): Promise<HeardPiece[]> {
   const { format, delivery } = heard.listener;
   const decoder = await codecs.opus.createDecoder();
   const readSamples = format.codec === 'opus' ? undefined : openSampleReader(format.codec);
@@ -322,7 +333,7 @@ export async function soundOf(codecs: Codecs, heard: Heard, fromFrame = 0): Prom
   };
   for (const { sound, atSample } of parts.slice(fromFrame)) {
     // A player has something in reserve by then.
-    if (run.length === 0 || atSample > end + RESERVE_SAMPLES) {
+    if (run.length === 0 || atSample > end + reserveSamples) {
       finish();
       from = Math.max(atSample, end);
       end = from;

@@ -69,8 +69,8 @@ const wav: Make = (content, durationMs, _messageMs, random) => {
   const codec = WAV_CODECS[Math.floor(random() * WAV_CODECS.length)]!;
   const format = { codec, rateHz, channels: random() < 0.5 ? 1 : 2 };
   const mono = pausing(content, rateHz, durationMs, random);
-  const samples = openSampleWriter(codec)(format.channels === 2 ? stereoOf(mono, random) : mono);
-  const bytes = wavFile(format, samples);
+  const sound = openSampleWriter(codec)(format.channels === 2 ? stereoOf(mono, random) : mono);
+  const bytes = wavFile(format, sound);
   return { bytes, bytesPerMs: bytes.length / durationMs };
 };
 const WAV_CODECS = ['pcm_u8', 'pcm_s16le', 'pcm_s24le', 'pcm_s32le'] as const;
