@@ -4,6 +4,8 @@ import { fileURLToPath } from 'node:url';
 import { TestClient } from './client.ts';
 import { StoppableProcess } from './stoppable-process.ts';
 
+/** Index of the client that hears PCM. */
+export const PCM_INDEX = 0;
 /** Formats and deliveries of the clients of the process. */
 const HEARINGS: Record<string, string>[] = [
   { audio_out: 'pcm_s16le;rate=48000;channels=1' },
@@ -11,8 +13,8 @@ const HEARINGS: Record<string, string>[] = [
   { delivery: 'forward' },
 ];
 
-/** Frames of a client so far. */
-type Heard = { frames: number; last: string; closeCode: number | undefined };
+/** Number of frames that a client has heard so far, and the last two of them, in base64. */
+export type Heard = { frames: number; last: string[]; closeCode: number | undefined };
 
 /** Clients in a process of their own, which can be stopped as an operating system stops one: PCM, Opus, and forwarded. */
 export class ListeningProcess extends StoppableProcess {
@@ -54,7 +56,7 @@ async function listen([url = '', apiKey, name]: string[]): Promise<void> {
   process.on('message', () => {
     const heard = clients.map((client) => ({
       frames: client.frames.length,
-      last: client.frames.at(-1)?.toString('base64') ?? '',
+      last: client.frames.slice(-2).map((frame) => frame.toString('base64')),
       closeCode: closeCodes.get(client),
     }));
     process.send?.(heard satisfies Heard[]);
