@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { chmod, mkdir, readFile, writeFile } from 'node:fs/promises';
+import { mkdir, readFile } from 'node:fs/promises';
 import { networkInterfaces } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
@@ -7,6 +7,7 @@ import { IceServers } from '../../src/media/ice-servers.ts';
 import { TestBrowser } from '../support/browser.ts';
 import { hearsAll } from '../support/canary.ts';
 import { makeCertificates, type TestCertificates } from '../support/certificates.ts';
+import { writeChromium } from '../support/chromium-on-host.ts';
 import { TestClient } from '../support/client.ts';
 import { TestCoturn } from '../support/coturn.ts';
 import { freePort } from '../support/free-ports.ts';
@@ -35,11 +36,7 @@ async function makeChromium(): Promise<string> {
   const certutil = (...words: string[]) => execFileSync('certutil', words, { stdio: 'pipe' });
   certutil('-d', `sql:${database}`, '-N', '--empty-password');
   certutil('-d', `sql:${database}`, '-A', '-t', 'C,,', '-n', 'test', '-i', certificates.caFile);
-  const program = join(certificates.folder, 'chromium');
-  const words = [...hosts.commandOn(0), 'env', `HOME=${home}`, '/usr/bin/chromium', '"$@"'];
-  await writeFile(program, `#!/bin/sh\nexec ${words.join(' ')}\n`);
-  await chmod(program, 0o755);
-  return program;
+  return writeChromium(certificates.folder, [...hosts.commandOn(0), 'env', `HOME=${home}`]);
 }
 
 const serversAt = (nowMs: number, secret = SECRET) =>
