@@ -157,7 +157,7 @@ describe('the image', () => {
     ) as {
       devDependencies: Record<string, string>;
     };
-    const packages = ['typescript', 'vitest', 'oxlint', 'playwright-core', 'node'];
+    const packages = ['typescript', 'vitest', 'oxlint', 'playwright-core', 'node', 'werift'];
     expect(packages.filter((name) => !(name in devDependencies))).toEqual([]);
     expect(packages.filter((name) => existsSync(join(root, 'app/node_modules', name)))).toEqual([]);
     expect(readdirSync(join(root, 'app')).toSorted()).toEqual([

@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import {
   CHIRP_FRAMES,
@@ -212,4 +213,12 @@ describe('the report of a round', () => {
       expect(text).toContain(line);
     }
   });
+});
+
+test('the WebRTC stack is a development package of the project, so that the image of the gateway does not have it', () => {
+  const file = new URL('../../../package-lock.json', import.meta.url);
+  const { packages } = JSON.parse(readFileSync(file, 'utf8')) as {
+    packages: Record<string, { dev?: boolean }>;
+  };
+  expect(packages['node_modules/werift']).toMatchObject({ dev: true });
 });
