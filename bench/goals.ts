@@ -1,7 +1,7 @@
 import { floorRatioOf, janusRatioOf, lostIn, peersOf, type Row } from './row.ts';
 import { isPassThrough, nameOf } from './scenario.ts';
 
-const GOALS = { floorRatio: 1.5, insideP99Ms: 5, memoryKb: 150 };
+const GOALS = { floorRatio: 1.5, insideP99Ms: 5, loopDelayP99Ms: 5, memoryKb: 150 };
 /** Number of rooms and peers for which the latency goal is set; the memory goal is for as many peers or more. */
 const GOAL_ROOMS = 20;
 const GOAL_PEERS = 200;
@@ -20,6 +20,7 @@ export function reportGoals(rows: Row[]): string[] {
   const lines = [
     ...floorGoal(rows),
     ...insideGoals(rows),
+    ...loopGoals(rows),
     ...memoryGoal(rows),
     ...janusGoals(rows),
   ];
@@ -57,6 +58,16 @@ function insideGoals(rows: Row[]): string[] {
     ...lines,
     `${met(insideMs < GOALS.insideP99Ms)}: inside for less than ${GOALS.insideP99Ms} ms at p99 there, in pass-through: ${insideMs.toFixed(2)} ms`,
   ];
+}
+
+function loopGoals(rows: Row[]): string[] {
+  return rows.flatMap(({ scenario, inside }) => {
+    if (!scenario.isInStep || !inside) return [];
+    const { loopDelayP99Ms } = inside.probe;
+    return [
+      `${met(loopDelayP99Ms < GOALS.loopDelayP99Ms)}: event loop less than ${GOALS.loopDelayP99Ms} ms late at p99 in ${nameOf(scenario)}: ${loopDelayP99Ms.toFixed(1)} ms`,
+    ];
+  });
 }
 
 function memoryGoal(rows: Row[]): string[] {

@@ -112,16 +112,16 @@ export class Load {
     if (peer < this.#scenario.speakers) this.#addSpeaker(room, peer, socket);
   }
 
-  /** Adds a speaker; speakers are spread evenly over the slots and over the packets. */
+  /** Adds a speaker; speakers are spread evenly over the slots, unless they send in step, and over the packets. */
   #addSpeaker(room: number, peer: number, socket: WebSocket): void {
-    const { rooms, speakers } = this.#scenario;
+    const { rooms, speakers, isInStep } = this.#scenario;
     const index = room * speakers + peer;
     const speaker: Speaker = {
       socket,
       hearers: hearers(this.#scenario)[peer]!.length,
       nextPacket: Math.floor((index * this.#packets.length) / (rooms * speakers)),
     };
-    this.#pacing.add(index, () => this.#send(speaker));
+    this.#pacing.add(isInStep ? 0 : index, () => this.#send(speaker));
   }
 
   #receive(client: Client, frame: Buffer): void {

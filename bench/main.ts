@@ -27,7 +27,8 @@ async function measure(scenario: Scenario, bounds: Bounds, profileDir?: string):
   const cost = await measureCost(scenario, bounds, { withFloor: isCompared, profileDir });
   const inside = isCompared ? await measureInside(scenario, bounds) : undefined;
   const isMixedOpus = scenario.delivery === 'mix' && scenario.hear === 'opus';
-  const janus = isCompared && isMixedOpus ? await measureJanus(scenario, bounds) : undefined;
+  const hasJanus = isCompared && isMixedOpus && !scenario.isInStep;
+  const janus = hasJanus ? await measureJanus(scenario, bounds) : undefined;
   return { scenario, ...cost, inside, janus };
 }
 

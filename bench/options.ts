@@ -43,6 +43,7 @@ One row of the table, and nothing else, with any of these:
   --speakers S     of them, how many speak all the time (1)
   --delivery D     mix or forward (mix)
   --hear F         what is heard: opus or pcm (opus)
+  --in-step        all speakers send at the same moment
 For all:
   --seconds T      length of each measured window (4)
   --cpu-prof DIR   write a CPU profile of the gateway to DIR, and measure neither latency nor floor
@@ -65,6 +66,7 @@ export function readOptions(args: string[]): Options {
       speakers: { type: 'string' },
       delivery: { type: 'string' },
       hear: { type: 'string' },
+      'in-step': { type: 'boolean', default: false },
       seconds: { type: 'string', default: '4' },
       'cpu-prof': { type: 'string' },
       only: { type: 'string' },
@@ -81,7 +83,7 @@ export function readOptions(args: string[]): Options {
   const isTable = isOne || values['cpu-prof'] !== undefined;
   return {
     parts: readParts(isTable ? 'table' : values.only),
-    scenarios: isOne ? [readScenario(given)] : TABLE,
+    scenarios: isOne ? [{ ...readScenario(given), isInStep: values['in-step'] }] : TABLE,
     seconds: wholeNumber('seconds', values.seconds, 1),
     hostile: {
       seconds: wholeNumber('attack-seconds', values['attack-seconds'], 1),
@@ -112,7 +114,7 @@ function readRows(text: string | undefined): HostileOptions['rows'] {
   return { first: wholeNumber('rows', first, 1), last: wholeNumber('rows', last, Number(first)) };
 }
 
-type Given = Record<Exclude<keyof Scenario, 'hasPauses'>, string | undefined>;
+type Given = Record<Exclude<keyof Scenario, 'hasPauses' | 'isInStep'>, string | undefined>;
 
 function readScenario(given: Given): Scenario {
   const { delivery = 'mix', hear = 'opus' } = given;

@@ -10,6 +10,8 @@ export type Scenario = {
   hear: 'opus' | 'pcm';
   /** True if speakers say words with pauses between them. */
   hasPauses?: boolean;
+  /** True if all speakers send at the same moment of the 20 ms. */
+  isInStep?: boolean;
 };
 
 const mixed = (rooms: number, peers: number, speakers: number): Scenario => ({
@@ -35,6 +37,8 @@ export const TABLE: Scenario[] = [
   mixed(1, 100, 100),
   { ...mixed(1, 50, 3), hear: 'pcm' },
   mixed(20, 5, 2),
+  // As many senders at one moment as a core can serve: the event loop must not be late for it.
+  { ...mixed(250, 2, 1), isInStep: true },
   mixed(50, 2, 0),
 ];
 
@@ -48,7 +52,8 @@ export const PAUSING: Scenario[] = [
 export const CROWD: Scenario = mixed(100, 5, 0);
 
 /** Returns the name of a scenario in the table. */
-export const nameOf = ({ rooms, peers, speakers }: Scenario) => `${rooms} × ${peers} × ${speakers}`;
+export const nameOf = ({ rooms, peers, speakers, isInStep }: Scenario) =>
+  `${rooms} × ${peers} × ${speakers}${isInStep ? ', in step' : ''}`;
 
 /** Returns true if every frame that is heard is a packet as it was sent, so that nothing is decoded for it. */
 export function isPassThrough({ peers, speakers, delivery, hear, hasPauses }: Scenario): boolean {
