@@ -17,11 +17,11 @@ export function wayMemory(gateway: string): WayMemory {
     isBlocked: (network) => (read()[nameOf(network)] ?? 0) > Date.now(),
     setBlocked: (network, isBlocked) => {
       const now = Date.now();
-      const others = Object.entries(read())
-        .filter(([name, until]) => name !== nameOf(network) && until > now)
-        .slice(-MAX_NETWORKS);
-      const own: [string, number][] = isBlocked ? [[nameOf(network), now + DAY_MS]] : [];
-      write(Object.fromEntries([...others, ...own]));
+      const blocked = Object.entries(read()).filter(
+        ([name, until]) => name !== nameOf(network) && until > now,
+      );
+      if (isBlocked) blocked.push([nameOf(network), now + DAY_MS]);
+      write(Object.fromEntries(blocked.slice(-MAX_NETWORKS)));
     },
   };
 }
