@@ -13,6 +13,8 @@ let toldHz: number | undefined;
 let contexts: Set<Context>;
 let opened: number;
 let isOn: boolean;
+/** Constraints with which the microphone was asked for. */
+let asked: MediaStreamConstraints | undefined;
 
 class Context {
   readonly #rateHz: number;
@@ -44,7 +46,10 @@ beforeEach(() => {
   toldHz = undefined;
   isOn = true;
   const track = { stop: () => (isOn = false), getSettings: () => ({ sampleRate: toldHz }) };
-  const getUserMedia = () => Promise.resolve({ getAudioTracks: () => [track] });
+  const getUserMedia = (constraints: MediaStreamConstraints) => {
+    asked = constraints;
+    return Promise.resolve({ getAudioTracks: () => [track] });
+  };
   vi.stubGlobal('navigator', { mediaDevices: { getUserMedia } });
   vi.stubGlobal('window', { isSecureContext: true });
   vi.stubGlobal('AudioContext', Context);
@@ -53,6 +58,30 @@ beforeEach(() => {
 });
 afterEach(() => {
   vi.unstubAllGlobals();
+});
+
+test.each([
+  ['on by default', undefined, true],
+  ['on where it is asked for', { processing: true }, true],
+  ['off where it is not wanted', { processing: false }, false],
+])('the browser’s processing is %s', async (_, options, isProcessed) => {
+  microphoneHz = SPEAKERS_HZ;
+  const microphone = await Microphone.open(options);
+  expect(asked).toEqual({
+    audio: {
+      echoCancellation: isProcessed,
+      noiseSuppression: isProcessed,
+      autoGainControl: isProcessed,
+    },
+  });
+  microphone.close();
+});
+
+test('a chosen microphone is asked for alone', async () => {
+  microphoneHz = SPEAKERS_HZ;
+  const microphone = await Microphone.open({ deviceId: 'headset' });
+  expect(asked).toMatchObject({ audio: { deviceId: { exact: 'headset' } } });
+  microphone.close();
 });
 
 test.each([
