@@ -8,7 +8,9 @@ import {
   recallGuest,
   remember,
   rememberGuest,
+  storeGuest,
   takeAddress,
+  takeGuest,
 } from './remembered.ts';
 import type { Visit } from './visit.ts';
 import { errorWords } from './words.ts';
@@ -50,9 +52,14 @@ const actions: PageActions = {
 };
 
 // The others see a leave, not a broken connection; a page that the browser restores shows the entrance.
-window.addEventListener('pagehide', () => visit?.leave());
+window.addEventListener('pagehide', () => {
+  visit?.leave();
+  storeGuest();
+});
+window.addEventListener('pageshow', takeGuest);
 window.addEventListener('hashchange', () => page.fillIn(takeAddress()));
 page.fillIn({ ...recall(), ...takeAddress() });
+takeGuest();
 // Loaded meanwhile; Join tells whether that failed.
 loadProgram().catch(() => undefined);
 

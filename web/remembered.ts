@@ -34,20 +34,38 @@ export function recall(): Partial<Entry> {
   return (readKept('partyline') as Partial<Entry> | null) ?? {};
 }
 
-/** Stores the guest for which an invitation was exchanged, so that a reload does not make another peer. */
+type KeptGuest = Guest & { invite: string; name: string };
+
+/**
+ * Guest of this tab. The storage holds it only while the page is not open: browsers copy the storage into a
+ * duplicated tab, and the same guest there would end the connection of this one.
+ */
+let guestOfTab: KeptGuest | null = null;
+
+/** Keeps the guest for which an invitation was exchanged, so that neither another visit nor a reload makes another peer. */
 export function rememberGuest({ invite, peer: name }: Entry, guest: Guest): void {
-  keep('partyline-guest', { ...guest, invite, name });
+  guestOfTab = { ...guest, invite, name };
 }
 
 /** Returns the guest of this tab, if its token is still valid and invitation and name are the same. */
 export function recallGuest({ invite, peer }: Entry): Guest | undefined {
-  const kept = readKept('partyline-guest') as (Guest & { invite: string; name: string }) | null;
-  if (kept?.invite !== invite || kept.name !== peer) return undefined;
-  return kept.expiresAtMs > Date.now() ? kept : undefined;
+  if (guestOfTab?.invite !== invite || guestOfTab.name !== peer) return undefined;
+  return guestOfTab.expiresAtMs > Date.now() ? guestOfTab : undefined;
 }
 
-/** Forgets what {@link rememberGuest} has stored, because the gateway refuses it. */
+/** Forgets the guest of this tab, because the gateway refuses it. */
 export function forgetGuest(): void {
+  guestOfTab = null;
+}
+
+/** Stores the guest for a reload of this tab; to be called when the page is left. */
+export function storeGuest(): void {
+  keep('partyline-guest', guestOfTab);
+}
+
+/** Takes the guest out of the storage; to be called when the page is loaded, and when the browser restores it. */
+export function takeGuest(): void {
+  guestOfTab = (readKept('partyline-guest') as KeptGuest | null) ?? guestOfTab;
   keep('partyline-guest', null);
 }
 

@@ -350,9 +350,23 @@ test('Invite: the link lets others in by their name alone, and a reload keeps it
   await guest.person('Ada').waitFor();
   expect((await guest.names())[0]).toBe(name);
 
+  // A tab that gets a copy of the storage, as a duplicate does, is another peer, and takes nobody's place.
+  const opened = guest.page.waitForEvent('popup');
+  await guest.page.evaluate(() => void window.open(location.href));
+  const duplicate = await opened;
+  await duplicate.fill('#peer', 'Grace');
+  await duplicate.click('#join');
+  await duplicate.locator('.person[data-peer="Ada"]').waitFor();
+  const inDuplicate = await duplicate.locator('.person .name').allInnerTexts();
+  expect(inDuplicate).toHaveLength(3);
+  expect(inDuplicate[0]).toMatch(/^Grace-/);
+  expect(inDuplicate).toContain(name);
+  await guest.person(inDuplicate[0]!).waitFor();
+  await duplicate.close();
+
   // A token that the gateway no longer accepts leads to a new one.
-  await guest.page.evaluate(() => {
-    const kept = JSON.parse(sessionStorage.getItem('partyline-guest') ?? '') as object;
+  await guest.page.addInitScript(() => {
+    const kept = JSON.parse(sessionStorage.getItem('partyline-guest') ?? '{}') as object;
     sessionStorage.setItem('partyline-guest', JSON.stringify({ ...kept, token: 'refused' }));
   });
   await guest.page.reload();

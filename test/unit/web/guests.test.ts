@@ -1,7 +1,13 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { redeemInvite } from '../../../web/invite.ts';
 import type { Entry } from '../../../web/page-state.ts';
-import { forgetGuest, recallGuest, rememberGuest } from '../../../web/remembered.ts';
+import {
+  forgetGuest,
+  recallGuest,
+  rememberGuest,
+  storeGuest,
+  takeGuest,
+} from '../../../web/remembered.ts';
 
 /** The guest that a tab keeps, in a browser whose clock is not the gateway's. */
 
@@ -64,4 +70,35 @@ test('a guest is kept for its invitation and its name alone, until it is forgott
   expect(recallGuest(ENTRY)).toBeDefined();
   forgetGuest();
   expect(recallGuest(ENTRY)).toBeUndefined();
+});
+
+/** Loads the page in a tab that has the same storage, or a copy of it; returns the guest that it has. */
+async function guestOfLoadedPage() {
+  vi.resetModules();
+  const loaded = await import('../../../web/remembered.ts');
+  loaded.takeGuest();
+  return loaded.recallGuest(ENTRY);
+}
+
+test('a reload keeps the guest of a tab; a duplicate of the tab gets a guest of its own', async () => {
+  await redeem(24, 0, DATE);
+  expect(await guestOfLoadedPage()).toBeUndefined();
+  storeGuest();
+  expect(await guestOfLoadedPage()).toMatchObject({ token: 'ey', peer: 'Ada-x' });
+  expect(await guestOfLoadedPage()).toBeUndefined();
+});
+
+test('a page that the browser restores after it was left has its guest, and a duplicate has not', async () => {
+  await redeem(24, 0, DATE);
+  storeGuest();
+  takeGuest();
+  expect(recallGuest(ENTRY)).toBeDefined();
+  expect(await guestOfLoadedPage()).toBeUndefined();
+});
+
+test('a guest that was forgotten is not stored', async () => {
+  await redeem(24, 0, DATE);
+  forgetGuest();
+  storeGuest();
+  expect(await guestOfLoadedPage()).toBeUndefined();
 });
