@@ -182,7 +182,8 @@ describe('before a client is known', () => {
     const fixture = (name: string) => join(import.meta.dirname, '../fixtures', name);
     const tls = { TLS_CERT: fixture('tls-cert.pem'), TLS_KEY: fixture('tls-key.pem') };
     const gateway = await openGateway(tls, { http: { requestMs: 300 } });
-    await once(dial(gateway.url), 'close', { signal: AbortSignal.timeout(30_000) });
+    const closed = once(dial(gateway.url), 'close', { signal: AbortSignal.timeout(30_000) });
+    await expect(closed).resolves.toHaveLength(1);
   });
 
   test('its address has a limited number of connections; authenticated ones do not count', async () => {
