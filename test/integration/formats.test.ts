@@ -204,7 +204,7 @@ describe('speech through the gateway', () => {
     audio: 'auto',
     messages: cut(bytes),
   });
-  /** What each sender says, and what it then hears. Formats whose rate is told by their pace, which depends on how busy the machine is, are declared (undeclared: test/unit/audio/ingest/input.test.ts). */
+  /** Format that each sender declares, and the format that it then hears. Formats whose rate is told by their pace, which depends on how busy the machine is, are declared (undeclared: test/unit/audio/ingest/input.test.ts). */
   const DECODED: (Sent & { out: string })[] = [
     { ...undeclared('wav', readFixture('speech.wav')), out: formatAudioFormat(PCM_16_KHZ) },
     { ...undeclared('mp3', readFixture('speech.mp3')), out: 'opus' },
