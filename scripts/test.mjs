@@ -26,9 +26,9 @@ const LONGEST_REASON = 300;
 const SUITES = {
   short: {
     check: 0.35,
-    unit: 0.5,
+    unit: 0.7,
     simulation: 1.2,
-    waiting: 1.9,
+    waiting: 1.7,
     listening: 1.7,
     hearing: 0.85,
     e2e: 1.5,
