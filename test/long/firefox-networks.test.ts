@@ -153,6 +153,7 @@ describe.skipIf(!Hosts.arePossible)('Firefox', () => {
 
   test.for<[string, Block, string]>([
     ['UDP blocked', NO_UDP, 'tcp'],
+    ['UDP and WebRTC’s TCP blocked', noWebRtc(RTC_PORT), 'websocket'],
     ['everything but the page’s port blocked', onlyPort(PAGE_PORT), 'websocket'],
   ])('%s: heard and hearing within 5 s', async ([, block, path], { annotate }) => {
     setNetwork(block);
