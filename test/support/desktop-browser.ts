@@ -3,6 +3,14 @@ import type { SoundCard } from './sound-card.ts';
 import { joinByForm } from './page-form.ts';
 import { SETTLING } from './settling.ts';
 
+/** Arguments of puppeteer's that browsers on desktops do not have: they mute the speakers, and let hidden pages run as others do. */
+const NOT_OF_DESKTOPS = [
+  '--mute-audio',
+  '--disable-background-timer-throttling',
+  '--disable-backgrounding-occluded-windows',
+  '--disable-renderer-backgrounding',
+];
+
 /** Time for which a page is hidden before the browser throttles its timers, s. */
 const THROTTLED_AFTER_S = 10;
 
@@ -25,7 +33,7 @@ export class DesktopBrowser {
       executablePath: '/usr/bin/chromium',
       headless: true,
       env: { ...process.env, ...soundCard.environment },
-      ignoreDefaultArgs: ['--mute-audio'],
+      ignoreDefaultArgs: NOT_OF_DESKTOPS,
       args: [
         '--no-sandbox',
         '--disable-gpu',
@@ -46,9 +54,9 @@ export class DesktopBrowser {
     }
   }
 
-  /** Fills in the page's form and presses Join; resolves when the room is shown. */
-  join(room: string, peer: string, apiKey: string): Promise<void> {
-    return joinByForm(this.page, room, peer, apiKey);
+  /** Fills in the page's form and presses a button; resolves when the room is shown. */
+  join(room: string, peer: string, apiKey: string, button = '#join'): Promise<void> {
+    return joinByForm(this.page, room, peer, apiKey, button);
   }
 
   /** Opens another tab in front of the page. */
