@@ -15,6 +15,7 @@ import { useStack } from '../support/use-stack.ts';
 const ROOM = 'a';
 const MICROPHONE_HZ = 800;
 const LEGACY_HZ = 1000;
+const LEGACY_AMPLITUDE = 0.5;
 
 /** Wait until the browser throttles a hidden page that plays nothing, which it does half a minute after the last sound. */
 const THROTTLING = { timeout: 120_000, interval: 0 };
@@ -49,17 +50,29 @@ async function join(transport: 'webrtc' | 'websocket'): Promise<void> {
 }
 
 async function speak(): Promise<() => Promise<void>> {
-  const speech = keepPlaying(legacy, await opusTone(LEGACY_HZ, 0.5, 10_000));
+  const speech = keepPlaying(legacy, await opusTone(LEGACY_HZ, LEGACY_AMPLITUDE, 10_000));
   cleanUps.push(() => speech.close());
   return () => speech.close();
 }
 
-/** Returns the frequency that speakers play for half a second, Hz; 0 for silence. */
-async function playedHz(speakers: string): Promise<number> {
+/** Returns half a second of what speakers play. */
+async function played(speakers: string): Promise<Float32Array> {
   const recording = card.record(speakers);
   await sleep(700);
   const { samples } = await recording.stop();
-  const last = samples.slice(-24_000);
+  return samples.slice(-24_000);
+}
+
+/** Returns the amplitude of the tone that the speakers play, 0 to 1. */
+async function playedAmplitude(): Promise<number> {
+  const samples = await played('speakers');
+  const power = samples.reduce((sum, sample) => sum + sample * sample, 0) / samples.length;
+  return Math.sqrt(2 * power);
+}
+
+/** Returns the frequency that speakers play for half a second, Hz; 0 for silence. */
+async function playedHz(speakers: string): Promise<number> {
+  const last = await played(speakers);
   return last.some((sample) => Math.abs(sample) > 0.05) ? peakHz(last) : 0;
 }
 
@@ -155,7 +168,7 @@ test('a page that is hidden until its timers run once a minute hears, and is hea
   expect(toldSince(0)).not.toContain('peer_changed');
 }, 300_000);
 
-describe.each(['websocket'] as const)('over %s', (transport) => {
+describe.each(['webrtc', 'websocket'] as const)('over %s', (transport) => {
   test('stats() tells the same of all sound', async () => {
     await join(transport);
     await speak();
@@ -207,4 +220,18 @@ describe.each(['websocket'] as const)('over %s', (transport) => {
     await unplug();
     await expectPlayed();
   }, 120_000);
+
+  test('the volume of a peer is that of what the speakers play', async () => {
+    await join(transport);
+    await speak();
+    await expectPlayed();
+    for (const gain of [0.5, 1.5, 1]) {
+      const setGain = (wanted: number) => window.partyline?.setVolume('door phone', wanted);
+      await browser.page.evaluate(setGain, gain);
+      await vi.waitFor(
+        async () => expect((await playedAmplitude()) / LEGACY_AMPLITUDE).toBeCloseTo(gain, 1),
+        SETTLING,
+      );
+    }
+  }, 60_000);
 });
