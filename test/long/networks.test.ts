@@ -19,6 +19,7 @@ import { TestProxy } from '../support/proxy.ts';
 import { describeSeam, risingTone } from '../support/rising-tone.ts';
 import { PCM } from '../support/listening.ts';
 import { SETTLING } from '../support/settling.ts';
+import { slownessOfMachine } from '../support/slowness.ts';
 import { encodeOpus, keepPlaying, sampleMessages } from '../support/sound.ts';
 
 /** A browser and networks that let more or less of WebRTC through: how soon it is heard and hears, and what is missing when its sound goes another way. */
@@ -31,22 +32,28 @@ const NO_WEBRTC = noWebRtc(RTC_PORT);
 const opened = new AsyncDisposableStack();
 let hosts: Hosts;
 let gateway: { url: string; apiKey: string };
+/** Address of the gateway on a link that loses nothing. */
+let safeUrl: string;
 let tone: Buffer[];
 
 let cleanUps: AsyncDisposableStack;
 let legacy: TestClient;
 let legacyEar: LegacyEar;
 let browser: TestBrowser;
+/** The gateway, at an address to which browsers give a microphone. */
+let proxy: TestProxy;
 let pageEar: PageEar;
 
 const setNetwork = (block: Block) => setFirewall(hosts.commandOn(0), block);
 
-/** Opens the page, at an address to which browsers give a microphone. */
+/** Address of the page that may use some transports. */
+const pageWith = (transports: string) => `${proxy.url}/?raw&transports=${transports}`;
+
 async function openPage(): Promise<void> {
-  const proxy = await TestProxy.open(gateway.url);
+  proxy = await TestProxy.open(gateway.url);
   cleanUps.defer(() => proxy.close());
-  const address = `${proxy.url}/?raw&transports=webrtc,websocket`;
-  browser = await TestBrowser.open(address, sampleMessages(PCM, risingTone()));
+  const microphone = sampleMessages(PCM, risingTone());
+  browser = await TestBrowser.open(pageWith('webrtc,websocket'), microphone);
   cleanUps.defer(() => browser.close());
   await browser.page.clock.install();
   pageEar = await PageEar.open(browser.page);
@@ -127,6 +134,7 @@ describe.skipIf(!Hosts.arePossible)('a browser', () => {
     opened.defer(() => started.dispose());
     const { api_key: apiKey } = await started.ready();
     gateway = { url: `http://${address}:${PAGE_PORT}`, apiKey };
+    safeUrl = `http://${hosts.addressOfRedisClient(0)}:${PAGE_PORT}`;
     tone = await encodeOpus(risingTone());
   });
   afterAll(() => opened.disposeAsync());
@@ -135,7 +143,7 @@ describe.skipIf(!Hosts.arePossible)('a browser', () => {
     cleanUps = new AsyncDisposableStack();
     setNetwork(OPEN);
     const query = { room: ROOM, peer: 'door phone', api_key: gateway.apiKey, audio: 'opus' };
-    legacy = await TestClient.connect(gateway.url, query);
+    legacy = await TestClient.connect(safeUrl, query);
     cleanUps.defer(() => legacy.vanish());
     await legacy.next('joined');
     legacyEar = new LegacyEar(legacy);
@@ -217,6 +225,29 @@ describe.skipIf(!Hosts.arePossible)('a browser', () => {
     expect(namesOf('peer_left')).toEqual([]);
   });
 
+  test.for<[string, Block, string]>([
+    ['the way up', { ...NO_WEBRTC, out: [] }, 'Nobody hears you: '],
+    ['the way down', { ...NO_WEBRTC, into: [] }, 'You do not hear the others: '],
+  ])(
+    'WebRTC alone, cut in %s: the page says within 5 s which direction is missing, until it is mended',
+    async ([, block, words], { annotate }) => {
+      speak();
+      await browser.page.goto(pageWith('webrtc'));
+      const timeout = 5000 * (await slownessOfMachine());
+      await join();
+      const status = () => browser.page.locator('#room-status').innerText();
+      await expect.poll(status, SETTLING).toContain('You are in the room');
+      const cutMs = Date.now();
+      setNetwork(block);
+      await expect.poll(status, { timeout, interval: 50 }).toContain(words);
+      await annotate(inWords({ words, saidMs: Date.now() - cutMs }));
+      setNetwork(OPEN);
+      await expect.poll(status, SETTLING).toContain('You are in the room');
+      expect(namesOf('peer_changed')).toEqual([]);
+      expect(namesOf('peer_left')).toEqual([]);
+    },
+  );
+
   test('WebRTC cut in silence and mended: over within 10 s, and back with 100 ms missing at most', async ({
     annotate,
   }) => {
@@ -286,14 +317,32 @@ describe.skipIf(!Hosts.arePossible)('a browser', () => {
     speak();
     await join();
     for (const percent of [5, 15, 30]) {
-      setNetwork(losing(percent));
+      setNetwork(losing(percent, 'udp'));
       const recording = await record();
       await sleep(6000);
       const { atLegacy, atBrowser } = await recording.stop();
       await annotate(inWords({ percent, atLegacy, atBrowser }));
+      const least = percent < 30 ? 0.9 : 0.85;
+      expect(Math.min(atLegacy.share, atBrowser.share)).toBeGreaterThan(least);
       await expect.poll(pathNow, SETTLING).toBe('udp');
     }
     expect(namesOf('peer_changed')).toEqual([]);
+    expect(namesOf('peer_left')).toEqual([]);
+  });
+
+  test('5 % of TCP packets lost: audio over the WebSocket is heard at both ends', async ({
+    annotate,
+  }) => {
+    speak();
+    await browser.page.goto(pageWith('websocket'));
+    await join();
+    setNetwork(losing(5, 'tcp'));
+    const recording = await record();
+    await sleep(15_000);
+    const { atLegacy, atBrowser } = await recording.stop();
+    await annotate(inWords({ atLegacy, atBrowser }));
+    expect(Math.min(atLegacy.share, atBrowser.share)).toBeGreaterThan(0.9);
+    expect(await pathNow()).toBe('websocket');
     expect(namesOf('peer_left')).toEqual([]);
   });
 });

@@ -22,9 +22,11 @@ export const onlyPort = (port: number): Block => ({
   out: [`meta l4proto != tcp drop`, `tcp sport != ${port} drop`],
 });
 
-/** Loses a share of all UDP, at random, in each direction. */
-export const losing = (percent: number): Block =>
-  bothWays(`meta l4proto udp numgen random mod 100 < ${percent} drop`);
+/** Loses a share of the packets between a host and its clients, at random, in each direction. */
+export const losing = (percent: number, protocol: 'udp' | 'tcp'): Block => {
+  const rule = `meta l4proto ${protocol} numgen random mod 100 < ${percent} drop`;
+  return { into: [`iifname clients ${rule}`], out: [`oifname clients ${rule}`] };
+};
 
 /** Sets what the network of a host keeps back from now on. @param commandOnHost what a command must begin with to run there */
 export function setFirewall(commandOnHost: string[], { into, out }: Block): void {
