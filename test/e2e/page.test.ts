@@ -110,12 +110,25 @@ test('the page shows a peer as speaking for as long as it speaks', async () => {
   const speech = used.keep(keepPlaying(legacy, await opusTone(1000, 0.5, 10_000)));
   await expectSpeaking(ada, 'door phone', true);
   await expectSpeaking(grace, 'door phone', true);
-  const screenshot = process.env['SCREENSHOT'];
-  if (screenshot) await ada.page.screenshot({ path: screenshot });
+  await takeScreenshots(ada);
   await speech.close();
   await expectSpeaking(ada, 'door phone', false);
   expect(await ada.person('Ada').getAttribute('data-speaking')).toBe('true');
 });
+
+/** For docs/: SCREENSHOT=docs/room writes docs/room.png, docs/room-dark.png and docs/room-phone.png. */
+async function takeScreenshots({ page }: TestBrowser): Promise<void> {
+  const screenshot = process.env['SCREENSHOT'];
+  if (!screenshot) return;
+  await page.mouse.move(0, 0);
+  await page.setViewportSize({ width: 1000, height: 480 });
+  await page.screenshot({ path: `${screenshot}.png` });
+  await page.emulateMedia({ colorScheme: 'dark' });
+  await page.screenshot({ path: `${screenshot}-dark.png` });
+  await page.emulateMedia({ colorScheme: 'light' });
+  await page.setViewportSize({ width: 390, height: 800 });
+  await page.screenshot({ path: `${screenshot}-phone.png` });
+}
 
 test('a WebSocket client is told when a browser speaks, and when it has ceased to', async () => {
   const legacy = await enter('door phone');
