@@ -57,6 +57,8 @@ window.addEventListener('pagehide', () => {
   storeGuest();
 });
 window.addEventListener('pageshow', takeGuest);
+// Browsers end hidden pages without `pagehide`.
+document.addEventListener('visibilitychange', () => (document.hidden ? storeGuest() : takeGuest()));
 window.addEventListener('hashchange', () => page.fillIn(takeAddress()));
 page.fillIn({ ...recall(), ...takeAddress() });
 takeGuest();

@@ -37,7 +37,7 @@ export function recall(): Partial<Entry> {
 type KeptGuest = Guest & { invite: string; name: string };
 
 /**
- * Guest of this tab. The storage holds it only while the page is not open: browsers copy the storage into a
+ * Guest of this tab. The storage holds it only while the page is hidden or not open: browsers copy the storage into a
  * duplicated tab, and the same guest there would end the connection of this one.
  */
 let guestOfTab: KeptGuest | null = null;
@@ -45,6 +45,7 @@ let guestOfTab: KeptGuest | null = null;
 /** Keeps the guest for which an invitation was exchanged, so that neither another visit nor a reload makes another peer. */
 export function rememberGuest({ invite, peer: name }: Entry, guest: Guest): void {
   guestOfTab = { ...guest, invite, name };
+  if (document.hidden) storeGuest();
 }
 
 /** Returns the guest of this tab, if its token is still valid and invitation and name are the same. */
@@ -56,14 +57,15 @@ export function recallGuest({ invite, peer }: Entry): Guest | undefined {
 /** Forgets the guest of this tab, because the gateway refuses it. */
 export function forgetGuest(): void {
   guestOfTab = null;
+  if (document.hidden) storeGuest();
 }
 
-/** Stores the guest for a reload of this tab; to be called when the page is left. */
+/** Stores the guest for a reload of this tab; to be called when the page is left or hidden. */
 export function storeGuest(): void {
   keep('partyline-guest', guestOfTab);
 }
 
-/** Takes the guest out of the storage; to be called when the page is loaded, and when the browser restores it. */
+/** Takes the guest out of the storage; to be called when the page is loaded, restored or shown again. */
 export function takeGuest(): void {
   guestOfTab = (readKept('partyline-guest') as KeptGuest | null) ?? guestOfTab;
   keep('partyline-guest', null);

@@ -51,15 +51,39 @@ async function joinByWebRtc({ url, apiKey: key, client, noteConnection }: Attack
   const connection = await Connection.open({ url, key, room: 'attacked' }, `attacker-${client}`);
   noteConnection();
   const join = { type: 'join', room: 'attacked', media: 'webrtc' };
-  const { webrtc } = await connection.ask(join, 'joined');
-  if (!webrtc) throw new Error('the gateway gave no transports');
-  return { connection, description: webrtc.send_transport };
+  try {
+    const { webrtc } = await connection.ask(join, 'joined');
+    if (!webrtc) throw new Error('the gateway gave no transports');
+    return { connection, description: webrtc.send_transport };
+  } catch (fault) {
+    connection.close();
+    throw fault;
+  }
 }
 
 /** Joins, connects a transport, and produces. @throws {ServerFault} if the gateway refuses it */
 async function openSender(context: AttackContext, ssrc: number) {
-  const { connection, description } = await joinByWebRtc(context);
+  const joined = await joinByWebRtc(context);
   const transport = await MediaTransport.open(undefined);
+  try {
+    await produce(joined, transport, ssrc);
+  } catch (fault) {
+    joined.connection.close();
+    await transport.close();
+    throw fault;
+  }
+  const { connection } = joined;
+  context.noteAccepted();
+  connection.onFault = (fault) => noteFault(context, fault);
+  return { connection, transport };
+}
+
+/** Connects a transport, and produces. @throws {ServerFault} if the gateway refuses it */
+async function produce(
+  { connection, description }: Awaited<ReturnType<typeof joinByWebRtc>>,
+  transport: MediaTransport,
+  ssrc: number,
+): Promise<void> {
   const connect = { transport_id: description.id, dtls_parameters: transport.dtlsParameters };
   await connection.ask({ type: 'connect_transport', ...connect }, 'transport_connected');
   await transport.connect(description);
@@ -69,15 +93,12 @@ async function openSender(context: AttackContext, ssrc: number) {
     clockRate: 48_000,
     channels: 2,
   };
-  const produce = {
+  const request = {
     transport_id: description.id,
     kind: 'audio',
     rtp_parameters: { codecs: [codec], encodings: [{ ssrc }] },
   };
-  await connection.ask({ type: 'produce', ...produce }, 'produced');
-  context.noteAccepted();
-  connection.onFault = (fault) => noteFault(context, fault);
-  return { connection, transport };
+  await connection.ask({ type: 'produce', ...request }, 'produced');
 }
 
 const noteFault = ({ noteTold }: AttackContext, fault: unknown) =>

@@ -196,7 +196,8 @@ function registerDrain(
     {
       onRequest: guard.operator,
       schema: {
-        summary: 'Drain this node: it ends when its clients have left, or at the deadline',
+        summary:
+          'Drain this node and the others of its group: each ends when its clients have left, or at the deadline',
         security,
         body: DrainSchema,
         response: { 202: DrainingSchema },

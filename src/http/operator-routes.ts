@@ -63,7 +63,8 @@ function registerNodes(server: RestServer, { guard, operator }: OperatorParts): 
     {
       onRequest: guard.operator,
       schema: {
-        summary: 'Drain a node: it ends when its clients have left, or at the deadline',
+        summary:
+          'Drain a node and the others of its group: each ends when its clients have left, or at the deadline',
         security,
         params: Type.Object({ node: Type.String() }),
         body: DrainSchema,
