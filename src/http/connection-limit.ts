@@ -1,4 +1,4 @@
-import type { Server } from 'node:net';
+import type { Server, Socket } from 'node:net';
 import type { FastifyBaseLogger } from 'fastify';
 import { counters } from '../counters.ts';
 import type { UnauthenticatedConnections } from './unauthenticated-connections.ts';
@@ -27,7 +27,7 @@ export class ConnectionLimit {
     this.#server = server;
     this.#unauthenticated = unauthenticated;
     this.#log = log;
-    server.on('connection', () => this.#makeRoom());
+    server.on('connection', (arrived: Socket) => this.#makeRoom(arrived));
     server.on('drop', () => this.#dropped());
   }
 
@@ -42,9 +42,10 @@ export class ConnectionLimit {
   }
 
   /** Ends a connection in place of the one that has come, if the limit is exceeded. */
-  #makeRoom(): void {
+  #makeRoom(arrived: Socket): void {
     this.#server.getConnections((fault, count) => {
-      if (fault || count <= this.#limit) return;
+      // It may have been refused for its address meanwhile.
+      if (fault || arrived.destroyed || count <= this.#limit) return;
       const { size } = this.#unauthenticated;
       const isFull = count >= this.#server.maxConnections;
       // The connection that has come is one of them.

@@ -5,11 +5,11 @@ import { networkOf } from '../network-of.ts';
 export class UnauthenticatedConnections {
   readonly #maxPerAddress: number;
   /**
-   * Sockets by the address and port of their connection, which its TCP and its TLS socket share. The connection that has been
-   * idle for longest comes first.
+   * Sockets by the addresses and the port of their connection, which its TCP and its TLS socket share. The connection whose last
+   * request is the oldest comes first.
    */
   readonly #sockets = new Map<string, Socket>();
-  /** Networks of the connections that are counted, by the same address and port. */
+  /** Networks of the connections that are counted, by the same addresses and port. */
   readonly #networks = new Map<string, string>();
   readonly #connectionsOf = new Map<string, number>();
   readonly #watched = new WeakSet<Socket>();
@@ -50,6 +50,22 @@ export class UnauthenticatedConnections {
     this.#forget(idOf(connection));
   }
 
+  /** Notes a request: connections without one are ended before this one. */
+  touch(connection: Socket): void {
+    const id = idOf(connection);
+    if (this.#sockets.delete(id)) this.#sockets.set(id, connection);
+  }
+
+  /** Keeps a connection from being ended, although it is counted: an authenticated request is being answered. */
+  hold(connection: Socket): void {
+    this.#sockets.delete(idOf(connection));
+  }
+
+  /** Lets a connection be ended again: its answer has been sent. */
+  release(connection: Socket): void {
+    if (!connection.destroyed) this.#keep(connection);
+  }
+
   /** Ends the connection that has been idle for longest, if there is one. */
   endOldest(): void {
     const [oldest] = this.#sockets;
@@ -83,4 +99,5 @@ export class UnauthenticatedConnections {
   }
 }
 
-const idOf = ({ remoteAddress, remotePort }: Socket) => `${remoteAddress} ${remotePort}`;
+const idOf = ({ remoteAddress, remotePort, localAddress }: Socket) =>
+  `${remoteAddress} ${remotePort} ${localAddress}`;

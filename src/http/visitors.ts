@@ -65,12 +65,23 @@ export class Visitors {
       this.refused(remoteAddress, 'too many connections');
       connection.destroy();
     });
+    server.addHook('onRequest', (request, _reply, done) => {
+      this.#unauthenticated.touch(request.raw.socket);
+      done();
+    });
     server.addHook('onSend', (request, reply, _payload, done) => {
       const { socket } = request.raw;
       const { remoteAddress = '' } = socket;
       const isCounted =
         request.ws || socket.destroyed || this.#unauthenticated.arrive(socket, remoteAddress);
       if (!isCounted) reply.header('connection', 'close');
+      // The answer may take minutes.
+      if (this.#senders.has(request)) this.#unauthenticated.hold(socket);
+      done();
+    });
+    server.addHook('onResponse', (request, _reply, done) => {
+      const isKnown = !request.ws && this.#senders.has(request);
+      if (isKnown) this.#unauthenticated.release(request.raw.socket);
       done();
     });
   }
