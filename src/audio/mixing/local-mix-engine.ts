@@ -119,7 +119,7 @@ export class LocalMixEngine {
       // Most ticks end within a long packet.
       else if ((isLookDue || speaker.isLong) && this.#isAlike(id, speaker, sounding)) {
         this.#output.paused(id, 'alike');
-      }
+      } else if (speaker.endsLong) this.#output.paused(id, 'end');
     }
   }
 

@@ -52,8 +52,8 @@ export type MixPlan = {
 /** Packet of a mixed speaker. */
 export type MixPacket = StreamPacket & { durationSamples: number };
 
-/** Reason for which a decoder may begin with the packets of a speaker. */
-export type Opening = 'pause' | 'alike';
+/** Reason for which a decoder may begin with the packets of a speaker; `end`: a long packet ends in this tick, and nothing else is known. */
+export type Opening = 'pause' | 'alike' | 'end';
 
 /** Output of a tick. A mixing thread gives the time at which its output is there, ms of the monotonic clock; otherwise it is that of the tick. */
 export type MixOutput = {
@@ -68,7 +68,7 @@ export type MixOutput = {
   concealed(speaker: SpeakerId, samples: number): void;
   /**
    * Called when a decoder may begin with the packets of a speaker without missing audible history: the speaker pauses, if only between two
-   * words, or `alike`: the next sound resembles the last one heard.
+   * words, or `alike`: the next sound resembles the last one heard. `end` allows it only to listeners that have waited too long.
    */
   paused(speaker: SpeakerId, why: Opening): void;
 };

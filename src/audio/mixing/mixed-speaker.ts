@@ -102,6 +102,11 @@ export class MixedSpeaker {
     return this.#packetTicks > 1;
   }
 
+  /** True if its packets are longer than a tick, and this tick is the last one within a packet. */
+  get endsLong(): boolean {
+    return this.isLong && this.rest.length < FRAME_SAMPLES;
+  }
+
   /** True if listeners of a mix that is `lateSamples` late can continue with the next packets: they do not hear {@link rest}. */
   isAlike(lateSamples: number): boolean {
     if (!this.#frame) return false;

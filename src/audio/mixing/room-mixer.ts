@@ -538,8 +538,9 @@ export class RoomMixer {
     if (hasChanged) this.#plan();
     for (const speaker of this.#activeSpeakers.mixed) {
       const opening = tick.openings.get(speaker);
-      const isOpen =
-        opening === 'pause' || speaker.isAwaitedTooLong(this.#nowMs, opening === 'alike');
+      const isWithinLong = speaker.isLong && opening === undefined;
+      const isAwaited = () => speaker.isAwaitedTooLong(this.#nowMs, opening === 'alike');
+      const isOpen = opening === 'pause' || (!isWithinLong && isAwaited());
       if (isOpen) this.#open(speaker, opening);
     }
   };

@@ -7,6 +7,7 @@ import { Arrivals } from './arrivals.ts';
 import { forwardFrame } from './forward-frame.ts';
 import { maxAwaitedMs } from './late-beginning.ts';
 import { FrameSource, type ListenerLeads } from './listener-leads.ts';
+import { LongPackets } from './long-packets.ts';
 import type { HeardSpeaker, Listener } from './subscriptions.ts';
 import type { AddedSpeaker, SpeakerId } from './mix-plan.ts';
 import { PacketHistory } from './packet-history.ts';
@@ -48,7 +49,7 @@ export class RoomSpeaker implements HeardSpeaker {
   #passedCount = 0;
   followers: ReadonlySet<Listener> = new Set();
   apartFollowers: ReadonlySet<Listener> = new Set();
-  isLong = false;
+  readonly #long = new LongPackets();
   isPlayed = false;
   /** Time since which a listener that hears this speaker in a mix has waited for a pause, ms; undefined if none does. */
   awaitedSinceMs: number | undefined;
@@ -93,11 +94,14 @@ export class RoomSpeaker implements HeardSpeaker {
     return this.#stream.waiting;
   }
 
+  /** True if its packets are longer than a tick. */
+  get isLong(): boolean {
+    return this.#long.isLong;
+  }
+
   /** Notes the length of a packet. @returns true if it is the first one that is longer than a tick */
   noteLength(durationSamples: number): boolean {
-    const isFirst = !this.isLong && durationSamples > FRAME_SAMPLES;
-    this.isLong ||= isFirst;
-    return isFirst;
+    return this.#long.note(durationSamples, this.isPlayed);
   }
 
   /** Adds a packet. @returns false if it is too late or a duplicate */

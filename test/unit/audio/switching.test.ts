@@ -120,12 +120,13 @@ describe('one speaker, two, and one again', () => {
 
 describe('packets longer than 20 ms, of one whose frequency tells what moment is heard, heard as Opus', () => {
   const [fromHz, toHz, durationMs] = [400, 1600, 3000];
+  const longMs = 6000;
   const sound = sweep([fromHz, toHz], AMPLITUDE, durationMs);
 
   /** The time by which a stretch of 100 ms is later than it was said. */
-  function lateMs(heard: Float32Array, fromMs: number): number {
+  function lateMs(heard: Float32Array, fromMs: number, ofMs = durationMs): number {
     const part = heard.subarray(fromMs * 48, (fromMs + 100) * 48);
-    const saidMs = ((risingHz(part) - fromHz) / (toHz - fromHz)) * durationMs;
+    const saidMs = ((risingHz(part) - fromHz) / (toHz - fromHz)) * ofMs;
     return fromMs + 50 - saidMs;
   }
 
@@ -169,6 +170,32 @@ describe('packets longer than 20 ms, of one whose frequency tells what moment is
       room.mixer.close();
       const played = await decodeOpus(heard.frames);
       expect(Math.abs(lateMs(played, 2600) - lateMs(played, 800))).toBeLessThan(12);
+    },
+  );
+
+  test.each([60, 120])(
+    '%i ms: a listener to samples stays until a pause has been awaited for too long, and nothing is left out',
+    async (packetMs) => {
+      const room = new SimulatedRoom(codecs, ['a']);
+      const heard = room.listen('x', OPUS);
+      const arrivals = streamOf(
+        'a',
+        await encodeOpus(sweep([fromHz, toHz], AMPLITUDE, longMs), packetMs),
+      );
+      const until = (ms: number) =>
+        arrivals.splice(
+          0,
+          arrivals.findIndex(({ atMs }) => atMs >= ms),
+        );
+      await room.play(until(1000));
+      const samples = room.listen('y', pcm(48_000));
+      await room.play(until(4830));
+      room.mixer.removeListener(samples.listener);
+      await room.play(arrivals);
+      room.mixer.close();
+      const played = await decodeOpus(heard.frames);
+      const movedMs = lateMs(played, 5600, longMs) - lateMs(played, 800, longMs);
+      expect(Math.abs(movedMs)).toBeLessThan(12);
     },
   );
 });
