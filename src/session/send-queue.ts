@@ -103,7 +103,10 @@ export class SendQueue {
   get waitingMs(): number {
     const { readUntilMs = Infinity } = this.#pings;
     const relayedMs = this.#relayed.ageMs(this.#now());
-    return Math.max(0, this.unsentMs, relayedMs, this.#soundAtMs - readUntilMs);
+    // It stopped reading between the last answered ping and the next one.
+    const beforePingMs = this.#pings.isStalled ? this.#pingEveryMs / 2 : 0;
+    const unreadMs = this.#soundAtMs - readUntilMs + beforePingMs;
+    return Math.max(0, this.unsentMs, relayedMs, unreadMs);
   }
 
   /**

@@ -168,7 +168,7 @@ describe('a client that stops reading', () => {
     client.run(5000);
     expect(client.queue.waitingMs).toBeLessThanOrEqual(60);
     client.run(15_000);
-    expect(Math.abs(client.queue.waitingMs - client.underWayMs)).toBeLessThanOrEqual(300);
+    expect(Math.abs(client.queue.waitingMs - client.underWayMs)).toBeLessThanOrEqual(240);
     client.run(16_000);
     expect(client.queue.waitingMs).toBeLessThanOrEqual(60);
   });
