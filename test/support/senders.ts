@@ -96,7 +96,7 @@ export const SENDERS_OF_SAMPLES: Sender[] = [
 ];
 
 /** Messages that a client sends of a sound at 48 kHz: its binary messages, one for each packet's time. */
-export async function messagesOf(
+async function messagesOf(
   codecs: Codecs,
   { format, packetMs = 20, opus }: Sender,
   sound: Float32Array,
