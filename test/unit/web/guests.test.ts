@@ -102,3 +102,12 @@ test('a guest that was forgotten is not stored', async () => {
   storeGuest();
   expect(await guestOfLoadedPage()).toBeUndefined();
 });
+
+test('a guest of a hidden page is stored, as browsers end hidden pages without a word', async () => {
+  vi.stubGlobal('document', { baseURI: 'https://voice.example.com/', hidden: true });
+  await redeem(24, 0, DATE);
+  expect(await guestOfLoadedPage()).toMatchObject({ token: 'ey', peer: 'Ada-x' });
+  await redeem(24, 0, DATE);
+  forgetGuest();
+  expect(await guestOfLoadedPage()).toBeUndefined();
+});
