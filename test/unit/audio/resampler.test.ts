@@ -31,7 +31,7 @@ test.each([
   expect(worst).toBeLessThan(0.01);
 });
 
-test('process() after close() throws, whoever has its memory by then; close() twice closes once', () => {
+test('process() after close() throws, also when another resampler has its memory; a second close() does nothing', () => {
   const [one, other] = [openResampler(44_100, 48_000), openResampler(44_100, 48_000)];
   one.close();
   const next = openResampler(44_100, 48_000);
