@@ -96,8 +96,9 @@ function getInTurn(findPaths: (url: string) => Promise<string[]>): RawAttack['op
   };
 }
 
-/** Connections of one client that each send a body, and clients, which stay below the file descriptors of one process. */
+/** Number of connections of one client that each send a body. */
 const SLOW_BODIES = 300;
+/** Maximum number of these clients: their connections take file descriptors of one process. */
 const MOST_SLOW_CLIENTS = 10;
 
 /** Sends bodies of which one byte comes in a second. */
