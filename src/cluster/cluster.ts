@@ -47,14 +47,12 @@ export class Cluster {
   readonly #settings: ClusterSettings;
   readonly #log: FastifyBaseLogger;
   readonly #timings: Timings;
-  /** Links by room key; closed ones stay until the other nodes have been told. */
+  /** Links by room key; closed ones stay until nobody has a place in them and the other nodes have been told. */
   readonly #links = new Map<string, RoomLink>();
   /** Nodes with which this one has no address family in common, and which the log has named. */
   readonly #unreachable = new Set<string>();
   /** Nodes that were reported as silent. */
   readonly #silent = new Set<string>();
-  /** True if rooms were closed in which peers still have places, because this node goes away. */
-  #keepsPlaces = false;
   #version = 0;
   #retry: NodeJS.Timeout | undefined;
   #isClosed = false;
@@ -206,7 +204,6 @@ export class Cluster {
       },
       events,
       () => {
-        this.#keepsPlaces ||= link.keepsPlaces;
         if (this.#links.get(key) === link) this.#links.delete(key);
       },
     );
@@ -227,8 +224,7 @@ export class Cluster {
 
   async #leaveUnlinked(): Promise<void> {
     const owned = await this.#redis.run((client) => client.sMembers(ownedKeysKey(this.node)));
-    // Rooms in which places are kept have no link any more, either.
-    if (this.#isClosed || this.#keepsPlaces) return;
+    if (this.#isClosed) return;
     for (const key of owned) {
       const accountId = accountOfRoomKey(key);
       if (accountId === undefined || this.#links.has(key)) continue;
@@ -264,7 +260,7 @@ export class Cluster {
     this.#stopListening();
     clearTimeout(this.#retry);
     const links = [...this.#links.values()];
-    const keepsPlaces = this.#keepsPlaces || links.some((link) => link.keepsPlaces);
+    const keepsPlaces = links.some((link) => link.keepsPlaces);
     await Promise.all(links.map((link) => link.close()));
     for (const link of links) link.abandon();
     this.#relays.close();

@@ -78,7 +78,7 @@ export class RoomLink implements RoomEnd {
   /** Another link of the same room on this node writes the state. */
   #isAbandoned = false;
 
-  /** @param onErased called when the link has been closed, and the other nodes have been told */
+  /** @param onErased called when the link has been closed, nobody has a place in it, and the other nodes have been told */
   constructor(parts: RoomLinkParts, events: RoomLinkEvents, onErased: () => void) {
     this.#parts = parts;
     this.#events = events;
@@ -260,10 +260,17 @@ export class RoomLink implements RoomEnd {
     this.#wake();
     // The write in progress logs its own fault.
     if (this.#writing) await this.#writing;
-    else if (this.#isWritten) this.#onErased();
+    else if (this.#isWritten) this.#endWithoutPlaces();
   }
 
-  /** Stops writing, even if a change is unwritten. */
+  /** Ends a closed link, unless peers that keep their places may still leave it. */
+  #endWithoutPlaces(): void {
+    if (this.keepsPlaces) return;
+    this.abandon();
+    this.#onErased();
+  }
+
+  /** Stops writing for good, even if a change is unwritten. */
   abandon(): void {
     this.#isClosed = true;
     this.#isAbandoned = true;
@@ -290,7 +297,7 @@ export class RoomLink implements RoomEnd {
       }
     }
     this.#writing = undefined;
-    if (this.#isWritten && this.#isClosed) this.#onErased();
+    if (this.#isWritten && this.#isClosed) this.#endWithoutPlaces();
   }
 
   async #writeOnce(): Promise<void> {

@@ -33,6 +33,7 @@ export type SuspendedPlace = {
 export class SuspendedPeer implements ClientConnection {
   readonly place: SuspendedPlace;
   readonly #onEnd: () => void;
+  #isLeftBehind = false;
 
   constructor(place: SuspendedPlace, onEnd: () => void) {
     this.place = place;
@@ -78,8 +79,14 @@ export class SuspendedPeer implements ClientConnection {
     }
   }
 
+  /** Leaves the place to a client that comes back on another node: a fault of its peer here no longer ends it. */
+  leaveBehind(): void {
+    this.#isLeftBehind = true;
+  }
+
   /** Ends the place after a fault of its peer. */
   fail(fault: unknown): void {
+    if (this.#isLeftBehind) return;
     this.log.info({ err: fault }, 'kept place ended after a fault');
     this.end(this.place.reason);
   }
@@ -156,7 +163,10 @@ export class SuspendedPeers {
 
   /** Closes, because this node goes away. The places stay in their rooms, for clients that come back on another node. */
   close(): void {
-    for (const { timer } of this.#places.values()) clearTimeout(timer);
+    for (const { kept, timer } of this.#places.values()) {
+      clearTimeout(timer);
+      kept.leaveBehind();
+    }
     this.#places.clear();
   }
 

@@ -140,7 +140,7 @@ async function openBareNode(redis: TestRedis, changed: TimingOverrides = {}) {
     onShared: () => {},
     onRelayed: () => {},
   };
-  return { cluster, events, link: await cluster.openRoom(1, 'a', events, silentLog) };
+  return { store, cluster, events, link: await cluster.openRoom(1, 'a', events, silentLog) };
 }
 
 test('a room that is opened again while Redis hangs is not erased by the link before it', async () => {
@@ -182,6 +182,18 @@ test('places that a node leaves stay as long as they are kept, even if their roo
   // A node that had not kept them would be dead after 600 ms.
   expect(performance.now() - closesMs).toBeGreaterThan(2000);
   await other.cluster.close(0);
+});
+
+test('a peer that loses its place after its node has left is kept for the client, and nothing is written', async () => {
+  const { store, cluster, link } = await openBareNode(await openRedis());
+  link.setPeer('alice', 'websocket', 'a place', true);
+  await link.close();
+  await cluster.close(2500);
+  link.removePeer('alice', 'closed');
+  // A write would begin in the next turn of the event loop. It takes two round trips, as its script is not loaded yet.
+  await new Promise(setImmediate);
+  for (let i = 0; i < 3; i += 1) await store.run((client) => client.ping());
+  expect(await store.run((client) => client.exists('partyline:room:1:a'))).toBe(1);
 });
 
 test('a room that a node has left is left again after a failover that lost it', async () => {

@@ -52,6 +52,7 @@ class LegacyClient {
         const client = await TestClient.connect(url, { ...query, delivery: 'forward' });
         client.send({ type: 'join', room: this.#room });
         this.#client = client;
+        if (this.#isStopped) client.vanish();
         client.onFrame = (frame) => this.#hear(frame);
         client.onMessage = (message) => {
           if (message.type === 'joined') message.peers.forEach((peer) => this.#know(peer));
