@@ -1,3 +1,4 @@
+import { Application } from 'libopus-wasm';
 import { beforeAll, describe, expect, test, vi } from 'vitest';
 import { type Codecs, loadCodecs } from '../../../../src/audio/codecs.ts';
 import {
@@ -9,9 +10,11 @@ import { createIngest } from '../../../../src/audio/ingest/create-ingest.ts';
 import { DECODED_FORMATS } from '../../../../src/audio/ingest/decoded-formats.ts';
 import type { OpusTarget } from '../../../../src/audio/ingest/ingest.ts';
 import type { LastPackets } from '../../../../src/audio/ingest/splice.ts';
+import { audioLevelOf } from '../../../../src/audio/level.ts';
 import { openSampleWriter, upmix } from '../../../../src/audio/samples.ts';
 import { readFixture } from '../../../support/fixtures.ts';
 import { findGlitches } from '../../../support/glitches.ts';
+import { spokenTrack } from '../../../support/speech.ts';
 import {
   amplitudeOf,
   decodeOpus,
@@ -49,6 +52,13 @@ async function openIngest(format: AudioFormat, before?: LastPackets) {
   return { ingest, packets };
 }
 
+/** Three words with pauses between them, as a client sends them whose encoder knows only CELT. */
+async function celtSpeech() {
+  const { sound, words } = await spokenTrack({ words: 3, pauseMs: 700 });
+  const options = { application: Application.RestrictedLowDelay, bitrate: 64_000 };
+  return { messages: await encodeOpus(sound, 20, options), words };
+}
+
 describe('Opus in', () => {
   const open = () => openIngest({ codec: 'opus' });
 
@@ -60,6 +70,21 @@ describe('Opus in', () => {
     expect(packets.every(({ durationSamples }) => durationSamples === 960)).toBe(true);
     expect(packets.at(-1)?.audioLevel).toBeGreaterThanOrEqual(6);
     expect(packets.at(-1)?.audioLevel).toBeLessThanOrEqual(12);
+    ingest.close();
+  });
+
+  test('a word after a pause, in CELT: its level is measured from its first packets on', async () => {
+    const { ingest, packets } = await open();
+    const { messages, words } = await celtSpeech();
+    for (const packet of messages) ingest.push(packet, 0);
+    const decoded = await decodeOpus(messages);
+    for (const { fromSample } of words) {
+      const first = Math.floor(fromSample / 960);
+      for (let i = first; i < first + 4; i += 1) {
+        const level = audioLevelOf(decoded.subarray(i * 960, (i + 1) * 960));
+        expect(Math.abs(packets[i]!.audioLevel - level)).toBeLessThanOrEqual(3);
+      }
+    }
     ingest.close();
   });
 
