@@ -10,6 +10,7 @@ export type OpusPacket = {
   durationMs: number;
   audioLevel: number;
   isQuiet: boolean;
+  isSpare: boolean;
   gapMs: number;
   /** True if the sender is muted. */
   isMuted: boolean;

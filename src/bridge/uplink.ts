@@ -127,7 +127,16 @@ export class Uplink {
     const durationMs = durationSamples / SAMPLES_PER_MS;
     const isQuiet = isMuted || audioLevel >= UNMISSED_LEVEL;
     const nowMs = performance.now();
-    const packet = { payload, durationSamples, durationMs, audioLevel, isQuiet, gapMs: 0, isMuted };
+    const packet = {
+      payload,
+      durationSamples,
+      durationMs,
+      audioLevel,
+      isQuiet,
+      isSpare: false,
+      gapMs: 0,
+      isMuted,
+    };
     this.#pacer.push(packet, atMs, nowMs);
     this.#watchFlow(atMs);
     // This closes a client that exceeds the limit.

@@ -1,8 +1,11 @@
 import { BurstHabit } from './burst-habit.ts';
 import { LeadHistory, STEADILY_LATE_MS, WINDOW_MS } from './lead-history.ts';
 
-/** A paced packet: its duration, true if it is too quiet to be missed, and the silence before it that the pacer found. */
-type Packet = { durationMs: number; isQuiet: boolean; gapMs: number };
+/**
+ * A paced packet: its duration, and true if it is too quiet to be missed. The pacer sets the silence before it, and whether it can be
+ * left out because it lies in a pause.
+ */
+type Packet = { durationMs: number; isQuiet: boolean; gapMs: number; isSpare: boolean };
 
 /** Lead up to which audio goes out at once; audio further ahead waits. */
 const EARLY_MS = 40;
@@ -38,7 +41,16 @@ const MOST_CORRECTED_MS = 100;
 const SLEW_MS_PER_WINDOW = 5;
 /** Share of a window's drift in the mean. */
 const DRIFT_SMOOTHING = 0.05;
-/** Steady lead above which audio is dropped, in silence and at any time; and steady lag beyond which a gap is inserted in silence. */
+/** Duration of quiet audio that is a pause: less may be the closure before a plosive, and what is left out there shortens a word. */
+const LEAST_PAUSE_MS = 120;
+/**
+ * Time for which audio that is steadily ahead waits for a pause, greatest lead at which it does (more would have the client told to wait),
+ * and growth of the lead meanwhile that means that the sender is too fast.
+ */
+const AWAIT_PAUSE_MS = 3000;
+const MOST_AWAITING_MS = 145;
+const MOST_GROWTH_MS = 10;
+/** Steady lead above which audio is dropped, in a pause and at any time; and steady lag beyond which a gap is inserted in silence. */
 const AHEAD_QUIET_MS = 30;
 const AHEAD_LOUD_MS = 60;
 const BEHIND_QUIET_MS = 20;
@@ -70,6 +82,10 @@ export class Pacer<P extends Packet> {
   #messageAtMs: number | undefined;
   #aheadOfMessageMs = 0;
   #wasQuiet = true;
+  /** Duration of the quiet audio that came last. */
+  #quietMs = 0;
+  /** Present while audio waits for a pause to be dropped: since when, and its lead then, ms. */
+  #awaitsPause: { sinceMs: number; leadMs: number } | undefined;
   readonly #leads = new LeadHistory();
   #droppedMs = 0;
   #droppedPackets = 0;
@@ -121,10 +137,12 @@ export class Pacer<P extends Packet> {
     this.#endMs += packet.gapMs + packet.durationMs;
     this.#hold(packet, nowMs - atMs);
     // A packet that is released later than the end of the previous one is heard after a pause.
+    packet.isSpare = packet.isQuiet && this.#quietMs >= LEAST_PAUSE_MS;
+    this.#quietMs = packet.isQuiet ? this.#quietMs + packet.durationMs : 0;
     this.#queue.push(packet);
     if (delayGrowsMs > 0) this.#queue.addGap(0, delayGrowsMs);
     this.#wasQuiet = packet.isQuiet;
-    if (isNewMessage) this.#dropExcess();
+    if (isNewMessage) this.#dropExcess(atMs);
   }
 
   /** Returns the next packet that is due. */
@@ -135,7 +153,7 @@ export class Pacer<P extends Packet> {
       const beginsMs = this.#endMs - this.bufferedMs - this.#queue.laterGapsMs;
       if (beginsMs + this.#delayMs > nowMs + EARLY_MS) return undefined;
       this.#queue.remove(0);
-      if (!head.isQuiet || this.#delayMs - this.#neededDelayMs < head.durationMs) return head;
+      if (!head.isSpare || this.#delayMs - this.#neededDelayMs < head.durationMs) return head;
       this.#delayMs -= head.durationMs;
       this.#leftOut(head, 0);
     }
@@ -262,12 +280,19 @@ export class Pacer<P extends Packet> {
   }
 
   /** Drops audio: of a sender far ahead as much as necessary, of one that is steadily ahead a packet at a time. */
-  #dropExcess(): void {
+  #dropExcess(nowMs: number): void {
     const newest = this.#queue.at(-1)!;
     const { minMs } = this.#leads;
-    if (this.#isEven && minMs > AHEAD_LOUD_MS) this.#dropOldest();
-    else if (this.#isEven && minMs > AHEAD_QUIET_MS && newest.isQuiet) {
+    if (!this.#isEven || minMs <= AHEAD_QUIET_MS) {
+      this.#awaitsPause = undefined;
+    } else if (newest.isSpare) {
+      this.#awaitsPause = undefined;
       this.#drop(this.#queue.length - 1);
+    } else if (minMs > AHEAD_LOUD_MS) {
+      this.#awaitsPause ??= { sinceMs: nowMs, leadMs: minMs };
+      const { sinceMs, leadMs } = this.#awaitsPause;
+      const mostMs = Math.min(MOST_AWAITING_MS, leadMs + MOST_GROWTH_MS);
+      if (minMs > mostMs || nowMs - sinceMs >= AWAIT_PAUSE_MS) this.#dropOldest();
     }
     const mostMs = this.#isEven ? MAX_AHEAD_MS : MAX_AHEAD_OF_BURSTS_MS;
     while (this.#aheadOfMessageMs > mostMs && this.#queue.length > 0) this.#dropOldest();

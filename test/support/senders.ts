@@ -96,7 +96,7 @@ export const SENDERS_OF_SAMPLES: Sender[] = [
 ];
 
 /** Messages that a client sends of a sound at 48 kHz: its binary messages, one for each packet's time. */
-async function messagesOf(
+export async function messagesOf(
   codecs: Codecs,
   { format, packetMs = 20, opus }: Sender,
   sound: Float32Array,
@@ -120,6 +120,7 @@ type PacedPacket = {
   durationMs: number;
   audioLevel: number;
   isQuiet: boolean;
+  isSpare: boolean;
   gapMs: number;
 };
 
@@ -149,7 +150,15 @@ async function arrivalsOf(
       sink: (payload, durationSamples, audioLevel, atMs) => {
         const isQuiet = audioLevel >= QUIET_LEVEL;
         const durationMs = durationSamples / 48;
-        const paced = { payload, durationSamples, durationMs, audioLevel, isQuiet, gapMs: 0 };
+        const paced = {
+          payload,
+          durationSamples,
+          durationMs,
+          audioLevel,
+          isQuiet,
+          isSpare: false,
+          gapMs: 0,
+        };
         pacer.push(paced, atMs);
         takeDue(atMs);
       },

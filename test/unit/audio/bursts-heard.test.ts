@@ -30,6 +30,7 @@ function paced(pieceMs: number, jitterMs: number): Arrival[] {
     payload: Buffer;
     durationMs: number;
     isQuiet: boolean;
+    isSpare: boolean;
     gapMs: number;
   }>();
   const packetizer = new Packetizer({ sequenceNumber: 1, timestamp: 0 });
@@ -47,7 +48,7 @@ function paced(pieceMs: number, jitterMs: number): Arrival[] {
   for (let tickMs = 0; arrivals.length < speech.length; tickMs += PACKET_MS) {
     for (; nextPieceMs <= tickMs && pushed < speech.length; pushed += perPiece) {
       for (const [i, payload] of speech.slice(pushed, pushed + perPiece).entries()) {
-        const packet = { payload, durationMs: PACKET_MS, isQuiet: false, gapMs: 0 };
+        const packet = { payload, durationMs: PACKET_MS, isQuiet: false, gapMs: 0, isSpare: false };
         pacer.push(packet, nextPieceMs + i * 0.1);
       }
       nextPieceMs = (pushed / perPiece + 1) * pieceMs + random() * jitterMs;

@@ -6,7 +6,13 @@ import { seededRandom } from '../../support/random.ts';
 
 const TICK_MS = 20;
 
-type Packet = { number: number; durationMs: number; isQuiet: boolean; gapMs: number };
+type Packet = {
+  number: number;
+  durationMs: number;
+  isQuiet: boolean;
+  gapMs: number;
+  isSpare: boolean;
+};
 type Sent = Packet & { atMs: number };
 /** One message: when it comes, how many packets it holds. */
 type Message = { atMs: number; packets: number };
@@ -30,7 +36,7 @@ function playThrough(messages: Message[], { durationMs = 20, untilMs = 0 } = {})
   for (const { atMs, packets } of messages) {
     tickUntil(atMs);
     for (let i = 0; i < packets; i += 1, number += 1) {
-      pacer.push({ number, durationMs, isQuiet: false, gapMs: 0 }, atMs);
+      pacer.push({ number, durationMs, isQuiet: false, gapMs: 0, isSpare: false }, atMs);
     }
     act(atMs);
   }

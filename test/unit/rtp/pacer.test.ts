@@ -3,7 +3,13 @@ import { JitterBuffer } from '../../../src/rtp/jitter-buffer.ts';
 import { Pacer } from '../../../src/rtp/pacer.ts';
 import { seededRandom } from '../../support/random.ts';
 
-type Packet = { number: number; durationMs: number; isQuiet: boolean; gapMs: number };
+type Packet = {
+  number: number;
+  durationMs: number;
+  isQuiet: boolean;
+  gapMs: number;
+  isSpare: boolean;
+};
 
 /** A sender and its pacer on a simulated clock of 20 ms ticks. */
 function openSender({ isQuiet = (_number: number): boolean => false } = {}) {
@@ -21,7 +27,11 @@ function openSender({ isQuiet = (_number: number): boolean => false } = {}) {
   const send = (atMs: number, packets = 1, heldUntilMs = atMs) => {
     until(heldUntilMs);
     for (let i = 0; i < packets; i += 1, number += 1) {
-      pacer.push({ number, durationMs: 20, isQuiet: isQuiet(number), gapMs: 0 }, atMs, heldUntilMs);
+      pacer.push(
+        { number, durationMs: 20, isQuiet: isQuiet(number), gapMs: 0, isSpare: false },
+        atMs,
+        heldUntilMs,
+      );
     }
     takeAll(heldUntilMs);
   };
@@ -60,6 +70,32 @@ describe('Pacer', () => {
     expect(gapsOf(sent)).toEqual([]);
     expect(sent.map(({ number }) => number)).toEqual(Array.from({ length: 100 }, (_, i) => i));
     expect(pacer.droppedMs).toBe(0);
+  });
+
+  test('a stall of 140 ms in silence, and its burst: only the pause after the talk is shortened, not a closure in a word', () => {
+    const isQuiet = (number: number) =>
+      number < 10 || (number >= 90 && number < 93) || (number >= 120 && number < 150);
+    const { sent, send, until, pacer } = openSender({ isQuiet });
+    for (let i = 0; i < 2; i += 1) send(i * 20);
+    for (let i = 2; i < 9; i += 1) send(180 + i / 10);
+    for (let i = 9; i < 250; i += 1) send(i * 20);
+    until(6000);
+    const numbers = new Set(sent.map(({ number }) => number));
+    const dropped = Array.from({ length: 250 }, (_, i) => i).filter((i) => !numbers.has(i));
+    expect(pacer.droppedMs).toBeGreaterThanOrEqual(80);
+    expect(dropped.every((number) => number >= 126 && number < 150)).toBe(true);
+  });
+
+  test('a sender that stays ahead without a pause is brought back to real time after 3 s', () => {
+    const { sent, send, until, pacer } = openSender({ isQuiet: (number) => number < 10 });
+    for (let i = 0; i < 2; i += 1) send(i * 20);
+    for (let i = 2; i < 9; i += 1) send(180 + i / 10);
+    for (let i = 9; i < 400; i += 1) send(i * 20);
+    until(9000);
+    const first = sent.find(({ number }, i) => number !== i)!;
+    expect(first.atMs).toBeGreaterThan(3000);
+    expect(first.atMs).toBeLessThan(5500);
+    expect(pacer.droppedMs).toBeGreaterThanOrEqual(40);
   });
 
   test.each([5, 25, 50])(
@@ -194,7 +230,8 @@ describe('Pacer', () => {
       if (i > 1000) furthestMs = Math.max(furthestMs, Math.abs(pacer.aheadMs(atMs)));
       expect(pacer.bufferedMs).toBeLessThanOrEqual(160);
     }
-    expect(furthestMs).toBeLessThan(120);
+    // A sender that is 5 % too fast gains 80 ms in 1.6 s of talk, and is brought back in the pause after it.
+    expect(furthestMs).toBeLessThan(160);
     const sentMs = sent.length * 20 + gapsOf(sent).reduce((sum, gapMs) => sum + gapMs, 0);
     const isWithinReach = Math.abs(everyMs - 20) < 0.1;
     expect(pacer.droppedMs > 0).toBe(everyMs === 19);

@@ -89,7 +89,12 @@ describe('Playout of a JitterBuffer', () => {
     async (everyMs, { annotate }) => {
       const stream = await openStream();
       const random = seededRandom(3);
-      const pacer = new Pacer<{ durationMs: number; isQuiet: boolean; gapMs: number }>();
+      const pacer = new Pacer<{
+        durationMs: number;
+        isQuiet: boolean;
+        gapMs: number;
+        isSpare: boolean;
+      }>();
       let nextTickMs = 4;
       const sendDue = (nowMs: number) => {
         for (let due = pacer.take(nowMs); due; due = pacer.take(nowMs)) {
@@ -99,7 +104,7 @@ describe('Playout of a JitterBuffer', () => {
       for (let i = 0; i * everyMs < 30 * MINUTE_MS; i += 1) {
         const atMs = i * everyMs + random() * 5;
         for (; nextTickMs <= atMs; nextTickMs += 20) sendDue(nextTickMs);
-        pacer.push({ durationMs: 20, isQuiet: i % 100 < 20, gapMs: 0 }, atMs);
+        pacer.push({ durationMs: 20, isQuiet: i % 100 < 20, gapMs: 0, isSpare: false }, atMs);
         sendDue(atMs);
       }
       expect(stream.buffer.targetMs).toBeLessThan(100);
