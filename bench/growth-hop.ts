@@ -12,7 +12,7 @@ import { cpuMs } from './process-stats.ts';
 
 const SPEAKERS = 100;
 const PACKET_BYTES = 81;
-/** Number of turns of each way: noise on the machine then does not fall on one of them alone. */
+/** Number of turns of each path. The paths take turns, so that noise on the machine does not affect only one of them. */
 const TURNS = 3;
 const TURN_MS = 1500;
 const SETTLE_MS = 300;
@@ -22,7 +22,7 @@ const PORT_RANGE = { min: 20_000, max: 29_999 };
 /** Makes a producer of the first router available on the second, under the same id. */
 type Connect = (near: Router, far: Router) => Promise<(producer: Producer) => Promise<void>>;
 
-const WAYS: { name: string; connect: Connect | undefined }[] = [
+const PATHS: { name: string; connect: Connect | undefined }[] = [
   { name: 'none: one media worker', connect: undefined },
   { name: 'between two media workers of a process', connect: connectWorkers },
   { name: 'between two nodes, SRTP', connect: connectNodes },
@@ -37,24 +37,24 @@ export async function reportHop(say: (text: string) => void, signal: AbortSignal
   await using opened = new AsyncDisposableStack();
   const cores = String(PINNING?.measured);
   const [here, there] = await startMediaWorkers(2, cores, opened);
-  if (!here || !there) throw new Error('there are no media workers');
-  const ways: Way[] = [];
-  for (const { name, connect } of WAYS) ways.push(await Way.open(name, here, there, connect));
-  opened.defer(() => ways.forEach((way) => way.close()));
+  if (!here || !there) throw new Error('media workers not started');
+  const paths: Path[] = [];
+  for (const { name, connect } of PATHS) paths.push(await Path.open(name, here, there, connect));
+  opened.defer(() => paths.forEach((path) => path.close()));
   const cpu = () => cpuMs(here.pid) + cpuMs(there.pid);
   for (let turn = 0; turn <= TURNS; turn += 1) {
     // The first turn warms up.
-    for (const way of ways) await way.turn(cpu, turn > 0, signal);
+    for (const path of paths) await path.turn(cpu, turn > 0, signal);
   }
-  const [none] = ways;
-  for (const way of ways) say(reportRow(way, none === way ? undefined : none));
+  const [none] = paths;
+  for (const path of paths) say(reportRow(path, none === path ? undefined : none));
 }
 
-function reportRow(way: Way, none: Way | undefined): string {
-  const { usAPacket, p50Ms, p99Ms } = way.figures();
+function reportRow(path: Path, none: Path | undefined): string {
+  const { usAPacket, p50Ms, p99Ms } = path.figures();
   const least = none?.figures();
   const cells = [
-    way.name,
+    path.name,
     `${usAPacket.toFixed(1)} µs`,
     least ? `${(usAPacket - least.usAPacket).toFixed(1)} µs` : '',
     `${p50Ms.toFixed(2)} / ${p99Ms.toFixed(2)} ms`,
@@ -64,7 +64,7 @@ function reportRow(way: Way, none: Way | undefined): string {
 }
 
 /** Many speakers and one listener that hears them all, on the same media worker or over a pipe. */
-class Way {
+class Path {
   readonly name: string;
   readonly #legs: PlainLeg[];
   readonly #pacing = new Pacing();
@@ -77,23 +77,23 @@ class Way {
     this.#legs = legs;
   }
 
-  static async open(name: string, here: Worker, there: Worker, connect?: Connect): Promise<Way> {
+  static async open(name: string, here: Worker, there: Worker, connect?: Connect): Promise<Path> {
     const near = await openRouter(here);
     const far = connect ? await openRouter(there) : near;
     const publish = connect ? await connect(near, far) : async () => {};
     const mouth = await PlainLeg.open(near, publish);
     const ear = await PlainLeg.open(far, async () => {});
-    const way = new Way(name, [mouth, ear]);
+    const path = new Path(name, [mouth, ear]);
     for (let slot = 0; slot < SPEAKERS; slot += 1) {
       const speaker = await openSpeaker(mouth);
-      await ear.consume(speaker.id, far.rtpCapabilities, (...heard) => way.#hear(...heard));
-      way.#pacing.add(slot, () => {
+      await ear.consume(speaker.id, far.rtpCapabilities, (...heard) => path.#hear(...heard));
+      path.#pacing.add(slot, () => {
         const payload = Buffer.alloc(PACKET_BYTES);
         payload.writeDoubleBE(performance.now());
-        speaker.say(payload);
+        speaker.send(payload);
       });
     }
-    return way;
+    return path;
   }
 
   async turn(cpu: () => number, isCounted: boolean, signal: AbortSignal): Promise<void> {
@@ -137,7 +137,7 @@ async function connectNodes(near: Router, far: Router) {
   const [out, into] = await Promise.all(
     [near, far].map((router) => NodePipe.open(router, ADDRESS, PORT_RANGE, async () => {})),
   );
-  if (!out || !into) throw new Error('there is no pipe');
+  if (!out || !into) throw new Error('pipes not opened');
   await Promise.all([out.connect(into.address), into.connect(out.address)]);
   return async ({ id }: Producer) => {
     const { rtpParameters } = await out.send(id, () => {});

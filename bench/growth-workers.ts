@@ -12,8 +12,8 @@ import { FRAME_MS, Pacing } from './pacing.ts';
 import { cpuMs } from './process-stats.ts';
 
 /**
- * Number of speakers of a room; the number of listeners makes the generator's share small: it sends one
- * packet where a media worker sends fifty.
+ * Numbers of speakers and of listeners of a room. The generator sends one packet for every fifty that a media
+ * worker sends, so that its own CPU hardly matters.
  */
 const SPEAKERS = 10;
 const LISTENERS = 50;
@@ -87,11 +87,11 @@ async function measure(workers: number, rooms: number, signal: AbortSignal): Pro
   const { port: sinkPort } = await sink.ready();
   const pacing = new Pacing();
   opened.defer(() => pacing.stop());
-  const talks = await Promise.all(
+  const sendsByRoom = await Promise.all(
     Array.from({ length: rooms }, (_, room) => openRoom(pool[room % workers]!, Number(sinkPort))),
   );
-  for (const [room, talk] of talks.entries()) {
-    for (const [index, say] of talk.entries()) pacing.add(room + index, say);
+  for (const [room, sends] of sendsByRoom.entries()) {
+    for (const [index, send] of sends.entries()) pacing.add(room + index, send);
   }
   pacing.start();
   await sleep(WARM_UP_MS, undefined, { signal });
@@ -123,7 +123,7 @@ function idleMs(workers: number): number {
 
 /**
  * Opens a room in which every peer hears every speaker.
- * @returns functions, each of which lets a speaker send a packet
+ * @returns one function for each speaker, which sends a packet
  */
 async function openRoom(worker: Worker, sinkPort: number): Promise<(() => void)[]> {
   const router = await openRouter(worker);
@@ -135,7 +135,7 @@ async function openRoom(worker: Worker, sinkPort: number): Promise<(() => void)[
     await openListener(router, speakers, sinkPort);
   }
   const payload = randomBytes(PACKET_BYTES);
-  return speakers.map((speaker) => () => speaker.say(payload));
+  return speakers.map((speaker) => () => speaker.send(payload));
 }
 
 /** Opens a listener like a browser: with an encrypted transport of its own. */

@@ -15,9 +15,9 @@ const SILENCE = Buffer.from([0xf8, 0xff, 0xfe]);
 /** A server whose latency from mouth to ear is measured, with its background rooms. */
 export type Server = {
   process: AsyncDisposable & { cpuMs(): { main: number; mediaWorkers: number } };
-  /** Takes the peers of the background rooms into them. */
+  /** Joins the peers of the background rooms to their rooms. @param talk Opus packets that the speakers send */
   fill(talk: Buffer[]): Promise<{ speak(): void; hush(): void; close(): void }>;
-  /** Takes a peer into one of the rooms in which latency is measured. */
+  /** Joins a peer to one of the rooms in which latency is measured. */
   enter: Enter;
 };
 

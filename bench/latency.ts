@@ -14,19 +14,20 @@ const CYCLES = 24;
 const WARM_UP_MS = 10_000;
 /** Time for packets that are still on their way, ms. */
 const DRAIN_MS = 500;
-/** Loads for which the goals of a busy gateway are set, and the goals. */
+/** Minimum CPU of a busy server, % of a core: below it, the measurement is repeated with more rooms. */
 const LEAST_CPU_PERCENT = 60;
+/** CPU to which background rooms bring a busy server, % of a core. */
 const TARGET_CPU_PERCENT = 65;
 const CALIBRATION_ROOMS = 20;
 const CALIBRATION_MS = 4000;
-/** The demo account has 500 connections. */
+/** Maximum number of background rooms, of 5 peers each: the demo account has 500 connections. */
 const MAX_ROOMS = 90;
 
 /**
- * Rows of the table: the manners of the speakers of each room, and the goals: p50 / p99 in ms, idle and
- * beside other rooms.
+ * Rows of the table: how the speakers of each room send, and the goals (p50 and p99, ms) for an idle server and for one
+ * with background rooms.
  */
-const WAYS: {
+const SETUPS: {
   name: string;
   manners: Manner[];
   /** True if packets are forwarded, which a server that only mixes cannot do. */
@@ -52,7 +53,7 @@ const WAYS: {
     goals: { quiet: [18, 35], busy: [22, 45] },
   },
 ];
-type Way = (typeof WAYS)[number];
+type Setup = (typeof SETUPS)[number];
 /** Maximum p50 of any speaker of a mix in an idle server, ms. */
 const SLOWEST_GOAL_MS = 24;
 
@@ -66,8 +67,8 @@ type Measured = {
 };
 
 /**
- * Reports a row for each way of sending, in an idle gateway and in a busy one; beside them Janus, which mixes
- * everything.
+ * Reports a row for each setup with an idle gateway, and one with a busy gateway. Further columns are for Janus, which
+ * mixes everything.
  */
 export async function reportLatency(say: (text: string) => void, signal: AbortSignal) {
   const { packets: talk } = await encodePackets();
@@ -83,10 +84,10 @@ export async function reportLatency(say: (text: string) => void, signal: AbortSi
 | mouth to ear | rooms behind (5 peers, 2 speak) | gateway CPU | bursts heard | p50 / p99 | slowest speaker p50 | goal | | generator late p99 |${names}
 | --- | --- | --- | --- | --- | --- | --- | --- | --- |${rivals.map(() => ' --- |').join('')}
 `);
-  for (const way of WAYS) {
-    const rows = (await ours(way)).map((measured) => reportRow(way, measured));
+  for (const setup of SETUPS) {
+    const rows = (await ours(setup)).map((measured) => reportRow(setup, measured));
     for (const { meter } of rivals) {
-      const cells = way.isForwarded ? ['–', '–'] : (await meter(way)).map(reportRival);
+      const cells = setup.isForwarded ? ['–', '–'] : (await meter(setup)).map(reportRival);
       for (const [i, row] of rows.entries()) row.push(cells[i]!);
     }
     for (const row of rows) say(`| ${row.join(' | ')} |\n`);
@@ -94,46 +95,47 @@ export async function reportLatency(say: (text: string) => void, signal: AbortSi
   say(FOOT);
 }
 
-/** Measures a way of sending in an idle server, and in one with as many background rooms as the target load allows. */
-type Meter = (way: Way) => Promise<[idle: Measured, busy: Measured]>;
+/** Measures a setup with an idle server, and with one that has as many background rooms as the target load allows. */
+type Meter = (setup: Setup) => Promise<[idle: Measured, busy: Measured]>;
 
 async function openMeter(start: StartServer, sound: Sound, signal: AbortSignal): Promise<Meter> {
   const cpuPercentARoom = await measureBackground(start, sound.talk, signal);
-  const measure = (way: Way, rooms: number) => measureQuietly(start, way, rooms, sound, signal);
-  return async (way) => {
-    const idle = await measure(way, 0);
+  const measure = (setup: Setup, rooms: number) =>
+    measureQuietly(start, setup, rooms, sound, signal);
+  return async (setup) => {
+    const idle = await measure(setup, 0);
     const sparePercent = TARGET_CPU_PERCENT - idle.cpuPercent;
     const rooms = roomsOf(sparePercent / cpuPercentARoom);
-    const busy = await measure(way, rooms);
+    const busy = await measure(setup, rooms);
     const roomsPercent = busy.cpuPercent - idle.cpuPercent;
     if (busy.cpuPercent >= LEAST_CPU_PERCENT || roomsPercent <= 0) return [idle, busy];
     // The cost of a room falls with the number of rooms.
-    return [idle, await measure(way, roomsOf((rooms * sparePercent) / roomsPercent))];
+    return [idle, await measure(setup, roomsOf((rooms * sparePercent) / roomsPercent))];
   };
 }
 
 const FOOT = `
-From a client's send of the binary frame that holds the onset of a burst to another's receipt of the frame that holds it,
-with the onset's place in either; ${EAR_ROOMS} rooms. Mixed: three send all the time, each at a random phase of the 20 ms, and burst out in
-turn; after a pause: one sends nothing for 680 ms, then a burst, while two others talk quietly. Janus is its AudioBridge, its participants on
-plain RTP: with the smallest buffer that works, and with its default of six packets; behind it are as many rooms as bring it to the same CPU (rooms
-behind, CPU, p50 / p99).
-† Something else held the generator up by more than ${MAX_LATE_MS} ms: this row is not to be relied on.
+Latency is the time from the moment at which a speaker's client sends the frame with the onset of a burst to the moment at which a listener
+receives the frame with this onset, plus the difference between the onset's offsets in the two frames; ${EAR_ROOMS} rooms. *Mixed*: three speakers send
+all the time, each at a random phase of the 20 ms, and send bursts in turn. *Mixed after a pause*: one speaker sends nothing for 680 ms and then a
+burst, while two others talk quietly. Janus is its AudioBridge with participants on plain RTP, with the smallest buffer that works and with its default
+of six packets; as many background rooms as bring it to the same CPU are added (cells: background rooms, CPU, p50 / p99).
+† Other load on the machine delayed the generator by more than ${MAX_LATE_MS} ms: do not rely on this row.
 `;
 
-function reportRow(way: Way, measured: Measured): string[] {
+function reportRow(setup: Setup, measured: Measured): string[] {
   const { rooms, sent, latencies, lateP99Ms } = measured;
   const [p50Ms, p99Ms] = [quantileOf(latencies, 0.5), quantileOf(latencies, 0.99)];
   const speakers = Object.values(Object.groupBy(latencies, ({ speaker }) => speaker));
   const slowestMs = Math.max(...speakers.map((ofSpeaker) => quantileOf(ofSpeaker ?? [], 0.5)));
-  const [goalP50Ms, goalP99Ms] = way.goals[rooms === 0 ? 'quiet' : 'busy'];
+  const [goalP50Ms, goalP99Ms] = setup.goals[rooms === 0 ? 'quiet' : 'busy'];
   const isMet =
     latencies.length === sent &&
     p50Ms <= goalP50Ms &&
     p99Ms <= goalP99Ms &&
     (rooms > 0 || slowestMs <= SLOWEST_GOAL_MS);
   return [
-    way.name,
+    setup.name,
     String(rooms),
     `${measured.cpuPercent.toFixed(0)} %`,
     `${latencies.length} of ${sent}`,
@@ -203,7 +205,7 @@ async function measureQuietly(...what: Parameters<typeof measureLatency>): Promi
 
 async function measureLatency(
   start: StartServer,
-  way: Way,
+  setup: Setup,
   rooms: number,
   sound: Sound,
   signal: AbortSignal,
@@ -215,7 +217,7 @@ async function measureLatency(
   const ears: EarRoom[] = [];
   try {
     for (let room = 0; room < EAR_ROOMS; room += 1) {
-      ears.push(await EarRoom.open(way.manners, room, sound, pacing, server.enter));
+      ears.push(await EarRoom.open(setup.manners, room, sound, pacing, server.enter));
     }
     load.speak();
     pacing.start();

@@ -19,6 +19,7 @@ export type Traffic = {
   framesOut: number;
   /** Bytes of the received frames. */
   bytesOut: number;
+  /** Packets, or frames of mixes, that were not received. */
   lost: number;
   /** Time from one client's send to another's receipt; undefined if no packet is passed through. */
   endToEnd: Percentiles | undefined;
@@ -45,7 +46,7 @@ export class Load {
     this.#packets = packets;
   }
 
-  /** Takes all clients into their rooms; resolves when all are in. */
+  /** Connects all clients and joins them to their rooms; resolves when all have joined. */
   static async connect(
     scenario: Scenario,
     packets: Buffer[],
@@ -61,7 +62,7 @@ export class Load {
     return load;
   }
 
-  /** Lets all speakers begin or continue. */
+  /** Starts or resumes all speakers. */
   speak(): void {
     this.#pacing.start();
   }
@@ -77,13 +78,13 @@ export class Load {
     this.#missing += this.#missingIn(this.#tally.close());
   }
 
-  /** Lets all speakers fall silent. */
+  /** Stops all speakers. */
   hush(): void {
     this.#pacing.stop();
   }
 
   /**
-   * Returns the figures of the windows. To be called after a while of silence: packets that are still on
+   * Returns the figures of the windows. To be called some time after {@link hush}: packets that are still on
    * their way count as lost.
    */
   traffic(): Traffic {
@@ -112,7 +113,7 @@ export class Load {
     if (peer < this.#scenario.speakers) this.#addSpeaker(room, peer, socket);
   }
 
-  /** Adds a speaker; speakers are spread evenly over the slots, unless they send in step, and over the packets. */
+  /** Adds a speaker. Speakers start at evenly spaced packets, and at evenly spaced moments of the 20 ms unless they send in step. */
   #addSpeaker(room: number, peer: number, socket: WebSocket): void {
     const { rooms, speakers, isInStep } = this.#scenario;
     const index = room * speakers + peer;

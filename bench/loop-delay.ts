@@ -12,7 +12,7 @@ export class LoopDelay {
   readonly #histogram = createHistogram();
   #lastMs: number | undefined;
 
-  /** Measures from here on; the timer does not keep the process alive. */
+  /** Starts the measurement anew; its timer does not keep the process alive. */
   start(): void {
     this.#histogram.reset();
     if (this.#lastMs === undefined) setInterval(() => this.#tick(), RESOLUTION_MS).unref();
@@ -31,7 +31,7 @@ export class LoopDelay {
     } while (delayMs > 0);
   }
 
-  /** The 99th percentile; 0 before the first note. */
+  /** 99th percentile of the delay, ms; 0 before the first delay is recorded. */
   get p99Ms(): number {
     return this.#histogram.count === 0 ? 0 : this.#histogram.percentile(99) / 1000;
   }

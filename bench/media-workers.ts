@@ -37,8 +37,8 @@ export async function startMediaWorkers(
 export const openRouter = (worker: Worker): Promise<Router> =>
   worker.createRouter({ mediaCodecs: [OPUS] });
 
-/** Speaker that sends a packet of 20 ms at each call of `say`. */
-export type RtpSpeaker = { id: string; say(payload: Buffer): void };
+/** Speaker that sends a packet of 20 ms at each call of `send`; `id` is that of its producer. */
+export type RtpSpeaker = { id: string; send(payload: Buffer): void };
 
 export async function openSpeaker(leg: PlainLeg): Promise<RtpSpeaker> {
   const producer = await leg.produce();
@@ -46,7 +46,7 @@ export async function openSpeaker(leg: PlainLeg): Promise<RtpSpeaker> {
   const audioLevel = 23;
   return {
     id: producer.id,
-    say: (payload) => {
+    send: (payload) => {
       const packet = packetizer.packetize(payload, (FRAME_MS * RATE_HZ) / 1000, audioLevel, 0);
       producer.send(writeRtpPacket(packet, producer));
     },

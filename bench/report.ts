@@ -97,7 +97,7 @@ export function reportRow(row: Row): string {
 /** Explains the columns, the lateness of the generator, and the goals that were met. */
 export function reportFoot(rows: Row[]): string {
   const disturbed = `
-† Something else held the generator up by more than ${MAX_LATE_MS} ms: nothing in this row is to be relied on.
+† Other load on the machine delayed the generator by more than ${MAX_LATE_MS} ms: do not rely on this row.
 `;
   return `
 CPU is of one core. A packet is a binary frame, in or out, of a client. The floor is a bare ws + dgram relay of as many

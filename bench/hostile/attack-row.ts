@@ -7,24 +7,24 @@ import { ms } from './ears.ts';
 /** Connections of a pro account. */
 export const CROWD_CLIENTS = 500;
 
-/** Bounds beyond quiet and floor, for one attacker and for a crowd. */
+/** Maximum delays beyond those of a quiet gateway and of the bare server, ms, for one attacker and for a crowd; and maximum growth, MB. */
 export const GOALS = {
   one: { gapMs: 60, loopMs: 20 },
   crowd: { gapMs: 200, loopMs: 50 },
   heapMb: 20,
-  /** Growth by a second attack, of which a garbage collection leaves some to chance. */
+  /** Further growth by a second attack: not 0, because what a garbage collection frees varies. */
   heapAgainMb: 4,
   redisMb: 3,
 };
 
 /**
- * Messages for each client below which there was no attack; of one that connects again and again, connections. Few, because those of
- * 64 KB fill the buffers of 500 connections; a single client must have sent more.
+ * Minimum number of messages from each client for an attack to count; of connections, if the attack connects again and again. It is small
+ * because messages of 64 KB fill the buffers of 500 connections; for few clients {@link LEAST_IN_ALL} applies.
  */
 const LEAST_OF_EACH = 2;
 const LEAST_IN_ALL = 10;
 export const leastSent = (clients: number) => Math.max(LEAST_IN_ALL, LEAST_OF_EACH * clients);
-/** Share of the clients that must have been accepted. */
+/** Minimum share of the clients that must have been accepted. */
 const LEAST_ACCEPTED = 0.5;
 const CODES_SHOWN = 3;
 
@@ -32,9 +32,11 @@ const CODES_SHOWN = 3;
 export type Floor = { gapMs: number; loopMs: number; attackers: AttackReport };
 
 export type Measured = {
+  /** Longest time for which a listener heard nothing during the attack. */
   gapMs: number;
+  /** Longest such time without an attack. */
   quietMs: number;
-  /** Undefined if the attack is none for a bare server. */
+  /** Undefined if the attack does nothing to the bare server (`hasNoFloor`). */
   floor: Floor | undefined;
   loopMs: number;
   /** Growth by the first attack. */
@@ -53,8 +55,8 @@ export const attacksHeading = (clients: number, seconds: number) =>
   '| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n';
 
 /**
- * Keys that may be there without an expiry when an attacker has gone: a worker closes minutes (which then expire) and removes events
- * that nobody took, and the bench has no workers; the rest has one field for each account, month or node.
+ * Keys without an expiry that may remain after an attack. Usage workers close minutes (which then expire) and remove events that were not
+ * delivered, but the bench runs none; every other key has one field for each account, month or node.
  */
 const STAYING = [
   /^partyline:usage:open(:\d+(:[\dT:-]+)?)?$/,
@@ -64,10 +66,10 @@ const STAYING = [
 ];
 export const mayStay = (key: string) => STAYING.some((pattern) => pattern.test(key));
 
-/** True if the server had to bear what the attack's name says. */
+/** Returns true if enough clients and messages, or connections, reached the server for the attack to count. */
 function hasAttacked(attack: Attack, report: AttackReport, clients: number): boolean {
   const { connections, accepted, messages } = report;
-  // Most of those that connect again and again are to be refused; a bare server refuses none.
+  // The gateway should refuse most of these connections, so they count whether accepted or not.
   if ('reconnectAfter' in attack) return connections >= leastSent(clients);
   if ('isRefused' in attack) return Math.max(connections, messages) >= leastSent(clients);
   return accepted >= clients * LEAST_ACCEPTED && messages >= leastSent(clients);

@@ -13,8 +13,8 @@ import { ATTACKS } from './attacks.ts';
 import { talk } from './talk.ts';
 
 /**
- * A process that attacks: `attacker.ts URL KEY ATTACK CLIENTS SECONDS`, where ATTACK is the index of the attack. Its time begins when
- * each client's first connection is accepted or refused. When it is over, the process sends its report to its parent.
+ * A process that attacks: `attacker.ts URL KEY ATTACK CLIENTS SECONDS`, where ATTACK is an index in {@link ATTACKS}. The SECONDS begin when
+ * the first connection of every client has been accepted or refused. After them, the process sends its report to its parent.
  */
 
 const MAX_UNSENT_BYTES = 256 * 1024;
@@ -109,7 +109,7 @@ async function flood(attack: MessageAttack, { socket, told }: Connection): Promi
     if (sent % MESSAGES_A_TURN === 0 || message === undefined) await turn();
     while (socket.bufferedAmount > MAX_UNSENT_BYTES && !isOver()) await pause(1);
   }
-  // Told why, if it was refused.
+  // A refused connection first receives the reason.
   if (attack.reconnectAfter !== undefined) await pause(1);
 }
 
@@ -124,7 +124,7 @@ async function attackAgain(
     await flood(attack, connection);
     if (!attack.isOneName) connection.close();
     await pause(RECONNECT_AFTER_MS);
-    // Told by now that it was replaced.
+    // By now the gateway has told `last` that it was replaced.
     if (last !== connection) last.close();
     const next = open(attack, client);
     await settled(next);

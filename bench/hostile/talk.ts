@@ -1,7 +1,7 @@
 import type { WebSocket } from 'ws';
 
 const FRAME_MS = 20;
-/** Distance between the packets of two peers, so that no two send the same. */
+/** Offset between the positions of two peers in `packets`, so that no two send the same packet at once. */
 const PEER_PACKETS = 1000;
 
 /** Sends Opus packets of 20 ms in real time over each connection, until the timer is cleared. */

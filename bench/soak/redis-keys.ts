@@ -7,7 +7,7 @@ type KeyKind = { pattern: RegExp; name: string; stays: string | undefined };
 /** Kinds of keys; the first match counts. */
 const KINDS: KeyKind[] = [
   kind('accounts', /^(account[:s]|key:|token|cluster_key)/, 'accounts, their keys, the cluster’s'),
-  kind('usage:months', /^usage:months:/, 'kept for good'),
+  kind('usage:months', /^usage:months:/, 'kept indefinitely'),
   kind('usage:records', /^usage:records:/, 'kept for USAGE_KEEP_DAYS'),
   kind('usage:open:*:minute', /^usage:open:\d+:/, 'expire after 48 h: a node may write late'),
   kind('usage:open', /^usage:open/, 'until a usage worker has closed the minutes'),

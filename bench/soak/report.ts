@@ -32,7 +32,7 @@ export function reportSoak(result: SoakResult): string {
       ],
       rowsOf(sampler.nodeSamples, nodes),
     ),
-    `Redis: ${spread(sampler.redisSamples.map(({ usedBytes }) => usedBytes / 1e6))} MB. Looks that nobody answered, because it was away: ${sampler.missed}.`,
+    `Redis: ${spread(sampler.redisSamples.map(({ usedBytes }) => usedBytes / 1e6))} MB. Samples missing because Redis did not answer: ${sampler.missed}.`,
     '### Redis keys',
     table(
       ['kind', 'at the beginning', 'under load', 'at the end', 'why they stay'],

@@ -1,18 +1,17 @@
 /** Load of one media worker. */
 export type MediaWorkerLoad = {
-  /** CPU that it used lately, as a share of one core. */
+  /** CPU used recently, as a share of one core. */
   cpuShare: number;
   routers: number;
   consumers: number;
 };
 
 /**
- * Load that a router or consumer counts for before it is measured, and while it is silent, so that rooms that open at
- * once spread, and quiet rooms as well. A consumer that is sent something costs about this share of a core
- * (docs/decisions.md).
+ * Load that each consumer counts for beside the measured CPU, as a share of a core: rooms that open at once, and quiet
+ * rooms, are spread before they use CPU. A consumer that is sent audio costs about as much (docs/decisions.md).
  */
 const SHARE_A_CONSUMER = 0.0005;
-/** Load of a router, which stands for the browsers that will join it. */
+/** Load that each router counts for beside the measured CPU, as a share of a core: an estimate of the browsers that will join. */
 const SHARE_A_ROUTER = 0.005;
 
 /** Returns the load of a media worker as one figure: its CPU, plus the expected load of its routers and consumers. */

@@ -29,8 +29,8 @@ export type MediaWorkerDescription = {
 };
 
 /**
- * Slot of one media worker. When the media worker is lost, another one is started, after growing delays if they die soon after their
- * start.
+ * Slot of one media worker. A media worker that is lost is replaced; the delay before this grows while replacements die soon after
+ * their start.
  */
 export class MediaWorkerSlot {
   readonly #index: number;
@@ -38,7 +38,7 @@ export class MediaWorkerSlot {
   readonly #log: FastifyBaseLogger;
   readonly #closing = new AbortController();
   #worker: MediaWorker | undefined;
-  #kept: Promise<void> = Promise.resolve();
+  #supervision: Promise<void> = Promise.resolve();
   #running = Promise.withResolvers<void>();
   #deathsInARow = 0;
   #restarts = 0;
@@ -49,18 +49,18 @@ export class MediaWorkerSlot {
     this.#log = log;
   }
 
-  /** @throws {Error} if the media worker does not start; it is not retried */
+  /** Starts the media worker, and replaces it from then on. @throws {Error} if the first one does not start; this is not retried */
   async open(): Promise<void> {
     await this.#start();
-    this.#kept = this.#keep();
+    this.#supervision = this.#supervise();
   }
 
-  /** Undefined while it is being replaced. */
+  /** The running media worker; undefined while it is being replaced. */
   get worker(): MediaWorker | undefined {
     return this.#worker?.isLost ? undefined : this.#worker;
   }
 
-  /** Resolves as soon as there is a media worker. */
+  /** Resolves when a media worker runs. */
   get running(): Promise<void> {
     return this.#running.promise;
   }
@@ -83,11 +83,11 @@ export class MediaWorkerSlot {
     this.#worker?.expectExit();
   }
 
-  /** Resolves when the process has ended. */
+  /** Stops the media worker; resolves when its process has ended. */
   async close(): Promise<void> {
     this.expectExit();
     await this.#worker?.close();
-    await this.#kept;
+    await this.#supervision;
   }
 
   async #start(): Promise<void> {
@@ -98,7 +98,7 @@ export class MediaWorkerSlot {
   }
 
   /** Replaces the media worker whenever it is lost, until the slot is closed. */
-  async #keep(): Promise<void> {
+  async #supervise(): Promise<void> {
     const { signal } = this.#closing;
     while (!signal.aborted) {
       const startedAtMs = performance.now();

@@ -125,7 +125,7 @@ export class Members {
     }));
   }
 
-  /** Returns the number that stands for a peer in the head of forwarded frames. */
+  /** Returns the speaker number of a peer, which is in the header of forwarded frames. */
   speakerOf(name: string): number {
     return this.#roster.speakerOf(name);
   }

@@ -20,7 +20,11 @@ export type RoomParts = {
   meterPeer: (accountId: number, room: string, kind: PeerKind) => () => void;
   /** Notes the number of peers in a room, over all nodes. */
   meterSize: (accountId: number, room: string, peers: number) => void;
-  /** Charges an account for messages of unknown formats. @returns false if its budget is used up */
+  /**
+   * Charges an account for messages of unknown formats.
+   * @param cost number of deliveries; each 4 KiB of a message counts as a further delivery
+   * @returns false if its budget is used up
+   */
   chargeRelay: (accountId: number, cost: number) => boolean;
   pool: MediaWorkerPool;
   cluster: Cluster;
@@ -33,5 +37,6 @@ export type RoomParts = {
   maxMixedSpeakers: number;
   /** Level from which a speaker counts as talking: dBov, negative. */
   talkThresholdDbov: number;
+  /** Time for which a speaker counts as talking after the last sound, ms. */
   talkHoldMs: number;
 };

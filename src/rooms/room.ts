@@ -24,7 +24,7 @@ import { SpeakingReporter } from './speaking-reporter.ts';
  */
 const JITTER_BUFFER_LIMITS = { minMs: 5, maxMs: 200 };
 
-/** The parts of a room that are open before it is. */
+/** Parts that are opened before the room that they belong to. */
 type OpenParts = { members: Members; media: RoomMedia; link: RoomLink };
 
 /**
@@ -147,11 +147,11 @@ export class Room {
 
   /** Returns the peers of this node with their statistics. */
   describePeers(): PeerState[] {
-    const levels = new Map(this.mixer.speaking().map((talker) => [talker.peer, talker.level_dbov]));
+    const levels = new Map(this.mixer.speaking().map((active) => [active.peer, active.level_dbov]));
     return this.#members.describe(levels);
   }
 
-  /** Returns the number that stands for a peer in the head of forwarded frames. */
+  /** Returns the speaker number of a peer, which is in the header of forwarded frames. */
   speakerOf(name: string): number {
     return this.#members.speakerOf(name);
   }
@@ -171,7 +171,7 @@ export class Room {
     this.#share(peer, false);
   }
 
-  /** Prepares another way of a peer that is in the room. It is offered producers, and may have one, which is not heard yet. */
+  /** Prepares `peer` as another way of a peer that is in the room: it is offered producers, and may have one that others do not hear. */
   prepare(peer: Peer): void {
     this.#members.prepare(peer);
     if (!peer.hearsProducers) return;
@@ -189,8 +189,8 @@ export class Room {
       else this.mixer.addSpeaker(name, this.speakerOf(name));
     } else if (!this.#downlink.hears(name)) this.mixer.removeSpeaker(name);
     // The packets of a WebSocket peer carry its mute state.
-    const isAway = kind === 'webrtc' && isMuted;
-    this.mixer.setMuted(name, isAway, performance.now(), kind === 'websocket');
+    const isHeldBack = kind === 'webrtc' && isMuted;
+    this.mixer.setMuted(name, isHeldBack, performance.now(), kind === 'websocket');
     this.#share(after, false);
   }
 
@@ -298,12 +298,12 @@ export class Room {
     void this.#link.close();
   }
 
-  /** Handles the death of the media worker: its media is opened again on another; audio between WebSockets does not need it. */
+  /** Handles the death of the media worker: media is opened again on another one. Audio between WebSocket peers does not need one. */
   #mediaLost(): void {
     this.producers.clear();
     this.#link.setRouter(undefined);
     this.#updateRoute();
-    // Prepared browsers are lost: the old connection of their peer must not end for them while there is no router.
+    // Ends the changes to WebRTC that are in progress: the old way of these peers stays in use.
     for (const peer of this.#members.prepared) if (peer.kind === 'webrtc') peer.mediaRestarted();
   }
 
@@ -350,15 +350,15 @@ export class Room {
     const state = this.#members.stateElsewhere(name);
     if (!state) return;
     const { kind, muted } = state;
-    const isAway = kind === 'webrtc' && muted;
-    this.mixer.setMutedElsewhere(name, isAway, performance.now(), kind === 'websocket');
+    const isHeldBack = kind === 'webrtc' && muted;
+    this.mixer.setMutedElsewhere(name, isHeldBack, performance.now(), kind === 'websocket');
   }
 
   #muteBrowser({ name, isMuted }: Peer): void {
     this.mixer.setMuted(name, isMuted, performance.now());
   }
 
-  /** Writes a peer's place here into the state for other nodes. @param away true if its connection is lost */
+  /** Shares the state of a peer of this node with the other nodes. @param away true if its connection is lost */
   #share({ name, kind, isMuted }: Peer, away: boolean): void {
     this.#link.setPeer(name, kind, randomUUID(), away, isMuted);
   }

@@ -22,7 +22,7 @@ export type ClientInputEvents = {
   isJoining: () => boolean;
   /** Called when the format of an undeclared client has been detected or has changed. */
   onDetected: (format: InputFormat) => void;
-  /** Takes a message of an unknown format that was sent to the room in which the client is, and its arrival time. */
+  /** Called with a message of an unknown format that was sent while the client was in its present room, and with its arrival time, ms. */
   onOpaque: (message: Buffer, atMs: number) => void;
   /** Called when the bytes are not of the declared format. */
   onMismatch: (observed: Detection) => void;
@@ -31,25 +31,25 @@ export type ClientInputEvents = {
 };
 
 /** Settings of a client's input. */
-type Sent = {
+type InputSettings = {
   /** Declared format. */
   declared: DeclaredFormat;
   /** Assumed format of an undeclared client, until another one is detected. */
   assumed?: InputFormat | undefined;
-  /** Packets that the input continues. */
+  /** Last packets of the previous input, whose sound this input continues. */
   before?: LastPackets | undefined;
 };
 
 /**
- * The binary messages of one client. While the client joins a room they are held, and then passed on to that room. Messages that follow a
- * request for another format, for a mute, or to leave, are held until the request is applied or refused.
+ * Receives the binary messages of one client. Messages that arrive while the client joins a room are held until it has joined. Messages that
+ * follow a request for another format, for a mute, or to leave, are held until the request is applied or refused.
  */
 export class ClientInput {
   readonly #codecs: Codecs;
   readonly #events: ClientInputEvents;
   /** Messages that arrived while the client was joining a room, or after a request that may change where or how they are heard. */
   readonly #held: HeldAudio;
-  /** Leads the packets of the client into its room. */
+  /** Target of the client's packets: the sink of its room, or {@link toNobody}. */
   readonly #target: OpusTarget = { sink: toNobody };
   #input: AudioInput;
   #isInRoom = false;
@@ -59,11 +59,11 @@ export class ClientInput {
   #bytesPerSecond = bytesPerSecondOf(undefined);
 
   /** @param turn scheduler of this account's work among that of other accounts */
-  constructor(sent: Sent, codecs: Codecs, turn: Turn, events: ClientInputEvents) {
+  constructor(settings: InputSettings, codecs: Codecs, turn: Turn, events: ClientInputEvents) {
     this.#codecs = codecs;
     this.#events = events;
     this.#held = new HeldAudio(({ message, atMs }) => this.#input.push(message, atMs), turn);
-    this.#input = this.#open(sent);
+    this.#input = this.#open(settings);
   }
 
   /** Format that the client sends, as far as is known. */
@@ -96,7 +96,7 @@ export class ClientInput {
     this.#held.mark();
   }
 
-  /** Hands on what is held behind the first mark, up to the next: their format and mute have been decided. */
+  /** Hands on the messages between the first mark and the next: the request that set the first mark has been applied or refused. */
   passMark(): void {
     this.#held.passMark();
     // Audio outside of a room waits for the end of a join.
@@ -104,15 +104,15 @@ export class ClientInput {
   }
 
   /** Changes the settings for messages behind the first mark, and later ones. */
-  reopen(sent: Sent): void {
+  reopen(settings: InputSettings): void {
     this.flush();
-    // Sent before the change, to no room.
-    this.#passOver();
+    // Messages that are still held were sent before the change, outside of any room.
+    this.#skipHeld();
     this.#input.close();
-    this.#input = this.#open(sent);
+    this.#input = this.#open(settings);
   }
 
-  /** Leads held and later messages into a room, or into no room. To be called after {@link flush}. */
+  /** Sends held and later messages to a room's sink, undefined if the client is in no room. To be called after {@link flush}. */
   attach(sink: OpusSink | undefined): void {
     this.#isInRoom = sink !== undefined;
     // Audio that was sent behind the join is meant for the room.
@@ -122,12 +122,12 @@ export class ClientInput {
     this.drain();
   }
 
-  /** Ends a packet with what has been handed on: later messages do not continue it. To be called after {@link flush}. */
+  /** Starts a new packet with the next message: no packet contains sound from both sides of this call. To be called after {@link flush}. */
   cut(): void {
     this.#target.cutMs = this.nextAtMs;
   }
 
-  /** Takes one binary message of at least one byte. A message outside of any room is dropped. */
+  /** Receives one binary message of at least one byte. It is held while the client joins a room, and dropped if the client is in no room. */
   receive(message: Buffer, nowMs: number): void {
     counters.framesIn += 1;
     if (this.#isInRoom && this.#held.isEmpty) {
@@ -142,7 +142,7 @@ export class ClientInput {
     if (this.#isInRoom) {
       this.#held.flushDownTo(this.#maxHeldBytes);
     } else if (!this.#events.isJoining() || this.#held.bytes > this.#maxHeldBytes) {
-      this.#passOver();
+      this.#skipHeld();
     }
   }
 
@@ -154,7 +154,7 @@ export class ClientInput {
   /** Hands on the held messages, in turn with other clients, or drops them if there is no room. */
   drain(): void {
     if (this.#isInRoom) this.#held.drain();
-    else this.#passOver();
+    else this.#skipHeld();
   }
 
   close(): void {
@@ -164,7 +164,7 @@ export class ClientInput {
     this.#input.close();
   }
 
-  /** Returns a sink that drops what was sent before a time, to another room or to none, and was held until its format was known. */
+  /** Returns a sink that drops packets of messages from before `sinceMs`: sent outside of this room, and held until their format was known. */
   #sinkSince(sinceMs: number, sink: OpusSink): OpusSink {
     return (packet, durationSamples, audioLevel, atMs) => {
       if (atMs < sinceMs) return;
@@ -173,7 +173,7 @@ export class ClientInput {
     };
   }
 
-  #passOver(): void {
+  #skipHeld(): void {
     for (const { message, atMs } of this.#held.takeAll()) {
       counters.dropped.not_in_room += 1;
       this.#input.skip(message, atMs);
@@ -186,7 +186,7 @@ export class ClientInput {
     return Math.max(MAX_HELD_SECONDS * Math.max(this.bytesPerSecond, marked), MIN_MAX_HELD_BYTES);
   }
 
-  #open({ declared, assumed, before }: Sent): AudioInput {
+  #open({ declared, assumed, before }: InputSettings): AudioInput {
     const { onDetected, onMismatch, onFault } = this.#events;
     return new AudioInput(
       declared,

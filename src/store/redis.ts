@@ -38,7 +38,7 @@ export class Redis {
   readonly #timings: Timings['redis'];
 
   private constructor(
-    { address, tunnel }: Way,
+    { address, tunnel }: Access,
     client: Client,
     subscriber: Subscriber,
     log: FastifyBaseLogger,
@@ -67,9 +67,9 @@ export class Redis {
     const waiting: RedisWait = { timings, onLoading, abort };
     let tunnel: PrimaryTunnel | undefined;
     try {
-      const way = await findWay(address, log, waiting);
-      tunnel = way.tunnel;
-      return await Redis.#connect(way, log, waiting);
+      const access = await findAccess(address, log, waiting);
+      tunnel = access.tunnel;
+      return await Redis.#connect(access, log, waiting);
     } catch (fault) {
       tunnel?.close();
       abort?.throwIfAborted();
@@ -78,11 +78,15 @@ export class Redis {
     }
   }
 
-  static async #connect(way: Way, log: FastifyBaseLogger, waiting: RedisWait): Promise<Redis> {
+  static async #connect(
+    access: Access,
+    log: FastifyBaseLogger,
+    waiting: RedisWait,
+  ): Promise<Redis> {
     const { timings } = waiting;
     let isConnected = false;
     let hasConnected = false;
-    const client = newRedisClient(way.address, timings, {
+    const client = newRedisClient(access.address, timings, {
       mayRetry: (retries) => hasConnected || retries < FIRST_RETRIES,
     });
     client.on('error', (fault: unknown) => {
@@ -98,7 +102,7 @@ export class Redis {
     const subscribing = client.duplicate();
     try {
       const subscriber = await within(Subscriber.open(subscribing, client, log), waiting);
-      return new Redis(way, client, subscriber, log, timings);
+      return new Redis(access, client, subscriber, log, timings);
     } catch (fault) {
       for (const opened of [client, subscribing]) if (opened.isOpen) opened.destroy();
       throw fault;
@@ -214,13 +218,13 @@ const unreachable = (address: RedisAddress, cause: unknown) =>
   new Error(`Redis at ${nameOf(address)} cannot be reached`, { cause });
 
 /** Access to a Redis: the address for clients of this process, and the tunnel behind it, if sentinels are configured. */
-type Way = { address: ServerAddress; tunnel?: PrimaryTunnel };
+type Access = { address: ServerAddress; tunnel?: PrimaryTunnel };
 
-async function findWay(
+async function findAccess(
   address: RedisAddress,
   log: FastifyBaseLogger,
   { timings, abort }: RedisWait,
-): Promise<Way> {
+): Promise<Access> {
   if (!('watched' in address)) return { address };
   const { username, password, database } = address.watched;
   const login = { ...(username && { username }), ...(password && { password }), database };

@@ -20,7 +20,8 @@ export type RedisWait = {
 
 /**
  * Connects a client, and waits for as long as Redis makes progress in loading its data.
- * @throws {Error} if Redis cannot be reached, refuses the client, or makes no progress in time; the client is destroyed before
+ * @throws {Error} if Redis cannot be reached, refuses the client, or makes no progress in time, or if the wait is aborted; the client
+ * has then been destroyed
  */
 export async function connectClient(client: Client, waiting: RedisWait): Promise<void> {
   let isAccepted = false;
@@ -36,8 +37,9 @@ export async function connectClient(client: Client, waiting: RedisWait): Promise
 }
 
 /**
+ * Returns the result of `work`.
  * @param isAccepted returns true once Redis has accepted a connection
- * @throws {Error} if `work` takes longer than a start may take without progress
+ * @throws {Error} if `work` fails, takes longer than `timings.startWithinMs`, or is aborted
  */
 export async function within<T>(
   work: Promise<T>,
@@ -58,7 +60,7 @@ export async function within<T>(
     return await Promise.race([work, late]);
   } finally {
     over.abort();
-    // They lost the race, so their results are ignored.
+    // The promise that lost the race may still reject.
     late.catch(() => {});
     work.catch(() => {});
   }
@@ -94,7 +96,10 @@ async function untilLoaded(
   }
 }
 
-/** Any answer except LOADING means that the data is loaded: commands report other faults. */
+/**
+ * Returns the progress of Redis; `done` after any answer except LOADING (commands report other faults), `unknown` if Redis does not answer.
+ * @throws {ErrorReply} if Redis refuses the client
+ */
 async function readLoading(
   client: Client,
   timeoutMs: number,
@@ -104,7 +109,7 @@ async function readLoading(
   try {
     return await askLoading(client, late.promise);
   } finally {
-    // It would keep an otherwise idle process alive.
+    // The timer would keep an otherwise idle process alive.
     clearTimeout(timer);
   }
 }

@@ -17,20 +17,20 @@ type OutboxScript =
 /** The oldest event of a room, as JSON. */
 export type Head = { room: string; event: string };
 
-/** Rooms whose first events are asked for: named ones, and a number of others behind the first ones. */
+/** Query for the oldest events of rooms: of those in `names`, and of up to `rooms` after the first `skipped`, by age of that event. */
 export type HeadsQuery = { names: string[]; skipped: number; rooms: number };
 
 /** Events of all accounts that wait to be sent. */
 export type Backlog = {
   rooms: number;
   events: number;
-  /** Time of the oldest of them, ms since 1970; undefined if none waits. */
+  /** Time of the oldest event, ms since 1970; undefined if none waits. */
   oldestMs: number | undefined;
   /** Events that were given up. */
   dropped: number;
 };
 
-/** The events that wait to be sent, and the assignment of accounts to workers: one worker at a time sends for an account. */
+/** The events that wait to be sent, and the assignment of accounts to usage workers: one worker at a time sends the events of an account. */
 export class WebhookOutbox {
   readonly #redis: Redis;
 
@@ -40,8 +40,8 @@ export class WebhookOutbox {
 
   /**
    * Gives up events from before a time, then finds the next ones to send.
-   * @returns the named rooms that have events, those behind the first `skipped` whose first events are the oldest, and the number of
-   * events given up
+   * @returns `named`: oldest events of the rooms in `names` that have any; `heads`: oldest events of the rooms after the first `skipped`,
+   * oldest first; `givenUp`: number of events given up
    */
   async heads(
     accountId: number,
@@ -78,7 +78,7 @@ export class WebhookOutbox {
     await this.#run('clearWebhookOutbox', [String(accountId)]);
   }
 
-  /** Converts the events of nodes of earlier versions. */
+  /** Takes over the events that nodes of earlier versions stored. */
   async adopt(): Promise<void> {
     await this.#run('adoptWebhookOutbox', []);
   }
@@ -107,7 +107,7 @@ export class WebhookOutbox {
   /**
    * Notes that a worker lives, and assigns it its share of the waiting accounts.
    * @param dead workers that have died
-   * @returns the accounts of this worker, and all workers with the number of their calls
+   * @returns the accounts of this worker, and for each worker how often it has called this method
    */
   async share(
     worker: string,
@@ -127,18 +127,18 @@ export class WebhookOutbox {
     return (await this.#run('claimWebhookAccount', [worker, String(accountId)])) === 1;
   }
 
-  /** Releases an account. @returns false if it has got events meanwhile, and stays the worker's */
+  /** Releases an account. @returns false if it has events again: the worker then keeps it */
   async release(worker: string, accountId: number): Promise<boolean> {
     return (await this.#run('releaseWebhookAccount', [worker, String(accountId)])) === 1;
   }
 
-  /** Notes the end of a worker, whose accounts others take at once. */
+  /** Notes the end of a worker, so that others can take its accounts at once. */
   async retire(worker: string): Promise<void> {
     await this.#run('retireWebhookWorker', [worker]);
   }
 
-  #run(script: OutboxScript, words: string[]): Promise<unknown> {
-    const input = { keys: [WEBHOOK_PREFIX], arguments: words };
+  #run(script: OutboxScript, args: string[]): Promise<unknown> {
+    const input = { keys: [WEBHOOK_PREFIX], arguments: args };
     return this.#redis.run((client) => client[script](input));
   }
 }

@@ -28,7 +28,7 @@ const NOTHING_SET: AudioSettings = {
 export type WhipSessionParts = {
   id: string;
   connectionId: string;
-  /** Higher than that of every connection of the account that was admitted before. */
+  /** Position in the order of admission: higher than that of every earlier connection of the account. */
   order: number;
   credentials: Credentials;
   peer: string;
@@ -41,7 +41,7 @@ export type WhipSessionParts = {
   onClosed: (reason: LeaveReason) => void;
 };
 
-/** A peer that speaks over WHIP, hears over WHEP, or both: one connection of its account. */
+/** A peer that speaks over WHIP, hears over WHEP, or both. It counts as one connection of its account. */
 export class WhipSession implements ClientConnection, LiveSession {
   readonly name: string;
   readonly log: FastifyBaseLogger;
@@ -107,14 +107,14 @@ export class WhipSession implements ClientConnection, LiveSession {
     }
   }
 
-  /** Uses this half to hear. */
+  /** Sends the audio of the room over this half. */
   hearBy(half: Half, output: WebRtcOutput, options: PlaybackOptions): void {
     this.#peer.hearBy(output);
     this.#playback = options;
     this.#add(half);
   }
 
-  /** Ends a half, as its client asked. */
+  /** Ends a half, and the session if this is its last half. Does nothing if the half has ended or been replaced. */
   endHalf(half: Half, reason: LeaveReason): void {
     if (this.#halves.get(half.kind) !== half) return;
     if (this.#halves.size === 1) {
@@ -142,11 +142,12 @@ export class WhipSession implements ClientConnection, LiveSession {
     this.fail(minutesExhausted(resetsAt));
   }
 
-  /** Mutes or unmutes it. @throws {Error} if its media worker dies or hangs */
+  /** Mutes or unmutes the peer. @throws {Error} if the media worker of its room dies or hangs */
   setMuted(isMuted: boolean): Promise<void> {
     return this.#peer.setMuted(isMuted);
   }
 
+  /** Closes the session because of a fault. */
   fail(fault: unknown): void {
     if (this.#isClosed) return;
     const error = PartylineError.from(fault);
@@ -175,7 +176,10 @@ export class WhipSession implements ClientConnection, LiveSession {
     this.fail(new PartylineError('draining', 'This node is draining.'));
   }
 
-  /** Closes a client that does not connect or come back in time. */
+  /**
+   * Ends each half whose client has not connected, or not reconnected, in time.
+   * @param hasStoodStill true if this process has not run for a while, and so has not read the client
+   */
   beat(nowMs: number, hasStoodStill: boolean): void {
     for (const half of this.#halves.values()) {
       this.#look(half);

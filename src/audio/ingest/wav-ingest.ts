@@ -17,12 +17,13 @@ export class WavIngest implements Ingest {
   readonly #events: IngestEvents;
   #before: LastPackets | undefined;
   #reader = this.#openReader();
+  /** Format of the present file's samples, as JSON: compared with that of the next file. */
   #inside = '';
   /** Format of the samples, and number of their bytes so far. */
   #next: SamplesNext | undefined;
   /** Ingest of the samples, until the next format is open. */
   #ingest: SampleIngest | undefined;
-  /** Formats that follow, oldest first: a message may contain several files, or the next one may come before an ingest is open. */
+  /** Formats that follow, oldest first: a message may contain several files, and the next file may begin before an ingest is open. */
   #openings: Opening[] = [];
   #unreadBytes = 0;
   /** Samples of the present message. */
@@ -33,7 +34,7 @@ export class WavIngest implements Ingest {
   #isSkipped = false;
   #isClosed = false;
 
-  /** @param before last packets that were handed on before this ingest takes over, in the middle of a sound */
+  /** @param before last packets of the previous ingest, if this one takes over in the middle of a sound */
   constructor(codecs: Codecs, target: OpusTarget, events: IngestEvents, before?: LastPackets) {
     this.#codecs = codecs;
     this.#target = target;
@@ -73,7 +74,7 @@ export class WavIngest implements Ingest {
       this.#flush();
       if (this.#reader.isBehindSamples) this.#unreadBytes = 0;
       if (this.#unreadBytes > MAX_UNREAD_BYTES)
-        throw new Error('No samples were found for too long.');
+        throw new Error(`There are no samples in ${MAX_UNREAD_BYTES} bytes.`);
     } catch (fault) {
       this.#fail(fault);
     }

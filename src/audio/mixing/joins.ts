@@ -4,8 +4,8 @@ import { powerOf, QUIET_POWER } from '../level.ts';
 import { NOISE_SIMILARITY, similarityOf } from '../similarity.ts';
 
 /**
- * Places at which a listener changes from the packets of a speaker to a mix, or back. An encoder lags by 2.5 ms, so that the two are
- * never at the same position of the audio: they are joined where one resembles the other. Pure; samples are 48 kHz mono.
+ * Seams at which a listener changes from the packets of a speaker to a mix, or back. An encoder delays the mix by 2.5 ms, so that packets
+ * and mix are never at the same position of the audio: the seam is where they resemble each other. Pure; samples are 48 kHz mono.
  */
 
 /** Length of the compared audio, samples: 5 ms. */
@@ -16,7 +16,7 @@ const REFINED_SAMPLES = 24;
 const MAX_LATE_SAMPLES = 480;
 /** Difference of similarity up to which an earlier offset counts as good as the best. */
 const AS_GOOD = 0.02;
-/** Similarity of both sides from which a join is inaudible. */
+/** Similarity of both sides from which a seam is inaudible. */
 const ALIKE = 0.9;
 
 /** Last two frames of a speaker, and the decoded audio after them. */
@@ -52,7 +52,7 @@ export function findLateSamples({ previous, frame, rest }: Sound, aheadSamples: 
   return best;
 }
 
-/** True if the packets after `rest` continue from an Opus packet that ends with `frame`, of a mix that is `lateSamples` late. */
+/** Returns true if the packets after `rest` continue the audio of a mix's Opus packet that ends with `frame` and is `lateSamples` late. */
 export function isAlike({ previous, frame, rest }: Sound, lateSamples: number): boolean {
   const sound = joined([previous, frame, rest]);
   const heardUntil = 2 * FRAME_SAMPLES - ENCODER_DELAY_SAMPLES - lateSamples;

@@ -8,24 +8,24 @@ import { NOISE_SIMILARITY, similarityFrom, similarityOf } from '../similarity.ts
 
 const MIN_LAG_SAMPLES = 120;
 const MAX_LAG_SAMPLES = 720;
-/** Length of the cross-fade of a join, and of the comparison of its sides, samples: 5 ms. */
+/** Length of the cross-fade of a seam, and of the comparison of its sides, samples: 5 ms. */
 const FADE_SAMPLES = 240;
 /** Decimation of the first search: to 12 kHz, which suffices for a pitch. */
 const DECIMATION = 4;
-/** Number of positions at which a join is searched; each further one would find little more, at the same cost. */
+/** Number of positions at which a seam is searched; each further one would find little more, at the same cost. */
 const PLACES = 4;
 
-/** Similarity of both sides from which a join is inaudible; NetEQ requires 0.9, of a longer stretch. */
+/** Similarity of both sides from which a seam is inaudible; NetEQ requires 0.9, of a longer stretch. */
 const ALIKE = 0.85;
-/** Minimum similarity of a join that is better than the delay which it removes. */
+/** Minimum similarity of a seam that is better than the delay which it removes. */
 const ALIKE_ENOUGH_WHEN_URGENT = 0.5;
 /** Maximum ratio of powers within steady noise, 6 dB; a greater one means the edge of another sound. */
 const STEADY_POWER_RATIO = 4;
 /** Minimum ratio of the power of both sides to that of the loudest 5 ms: -20 dB. A consonant between fainter sides would be lost. */
 const FAINT_POWER_RATIO = 0.01;
 
-/** A possible join, with the similarity ({@link similarityOf}) of the FADE_SAMPLES samples from `at` on to those `lag` samples later. */
-type Join = { at: number; lag: number; similarity: number };
+/** A possible seam, with the similarity ({@link similarityOf}) of the FADE_SAMPLES samples from `at` on to those `lag` samples later. */
+type Seam = { at: number; lag: number; similarity: number };
 
 /** Fade from 0 to 1, exactly 0 and 1 at the ends, without slope there. */
 const FADE = Float64Array.from(
@@ -49,8 +49,8 @@ export function compress(
   isUrgent = false,
   maxSamples = MAX_LAG_SAMPLES,
 ): Float32Array | undefined {
-  const join = findJoin(samples, isUrgent, maxSamples);
-  return join && splice(samples, join.at, join.at + join.lag, join.similarity);
+  const seam = findSeam(samples, isUrgent, maxSamples);
+  return seam && splice(samples, seam.at, seam.at + seam.lag, seam.similarity);
 }
 
 /**
@@ -60,8 +60,8 @@ export function compress(
  * @returns a new array, 120…720 samples (2.5…15 ms) longer; otherwise as for {@link compress}
  */
 export function expand(samples: Float32Array, isUrgent = false): Float32Array | undefined {
-  const join = findJoin(samples, isUrgent);
-  return join && splice(samples, join.at + join.lag, join.at, join.similarity);
+  const seam = findSeam(samples, isUrgent);
+  return seam && splice(samples, seam.at + seam.lag, seam.at, seam.similarity);
 }
 
 /** Joins the samples before `from + FADE_SAMPLES` to those after `to`; where they overlap, one fades into the other. */
@@ -78,11 +78,11 @@ function splice(samples: Float32Array, from: number, to: number, similarity: num
   return spliced;
 }
 
-function findJoin(
+function findSeam(
   samples: Float32Array,
   isUrgent: boolean,
   maxSamples = MAX_LAG_SAMPLES,
-): Join | undefined {
+): Seam | undefined {
   const maxLag = Math.min(MAX_LAG_SAMPLES, maxSamples, samples.length - FADE_SAMPLES);
   if (maxLag < MIN_LAG_SAMPLES) return undefined;
   const { loudest, softest } = powers(samples);
@@ -92,11 +92,11 @@ function findJoin(
   }
   const { best, isNoise } = search(decimate(samples), Math.floor(maxLag / DECIMATION));
   if (!best) return undefined;
-  const join = refine(samples, best, maxLag);
+  const seam = refine(samples, best, maxLag);
   if (isNoise && loudest < softest * STEADY_POWER_RATIO) {
-    return { ...join, similarity: Math.max(0, join.similarity) };
+    return { ...seam, similarity: Math.max(0, seam.similarity) };
   }
-  return join.similarity >= (isUrgent ? ALIKE_ENOUGH_WHEN_URGENT : ALIKE) ? join : undefined;
+  return seam.similarity >= (isUrgent ? ALIKE_ENOUGH_WHEN_URGENT : ALIKE) ? seam : undefined;
 }
 
 /** Returns the mean square of the loudest and of the softest 5 ms. */
@@ -122,8 +122,8 @@ function decimate(samples: Float32Array): Float32Array {
   return decimated;
 }
 
-/** Returns the best join of all positions and lags, in decimated samples; among equals the one with the longest lag. */
-function search(decimated: Float32Array, maxLag: number): { best?: Join; isNoise: boolean } {
+/** Returns the best seam of all positions and lags, in decimated samples; among equals the one with the longest lag. */
+function search(decimated: Float32Array, maxLag: number): { best?: Seam; isNoise: boolean } {
   const width = FADE_SAMPLES / DECIMATION;
   const minLag = MIN_LAG_SAMPLES / DECIMATION;
   const step = Math.max(1, Math.ceil((decimated.length - width - minLag) / PLACES));
@@ -156,12 +156,12 @@ function largestOf(values: Float64Array): number {
   return largest;
 }
 
-/** Refines a join to the exact sample. */
-function refine(samples: Float32Array, coarse: Join, maxLag: number): Join {
+/** Refines a seam to the exact sample. */
+function refine(samples: Float32Array, coarse: Seam, maxLag: number): Seam {
   const at = coarse.at * DECIMATION;
   const middle = coarse.lag * DECIMATION;
   const longest = Math.min(maxLag, samples.length - FADE_SAMPLES - at, middle + DECIMATION);
-  let best: Join = { at, lag: middle, similarity: -1 };
+  let best: Seam = { at, lag: middle, similarity: -1 };
   for (let lag = Math.max(MIN_LAG_SAMPLES, middle - DECIMATION); lag <= longest; lag += 1) {
     const alike = similarityAt(samples, at, lag);
     if (alike > best.similarity) best = { at, lag, similarity: alike };
