@@ -42,7 +42,7 @@ type UplinkLeg = Pick<PlainLeg, 'produce' | 'isClosed'>;
 export type UplinkEvents = {
   /** Called with a new producer; packets flow once the promise resolves. */
   onProducer: (producerId: string) => Promise<void>;
-  /** Called when the client sends faster than real time (`xoff`), or no longer does, with the waiting and the total dropped audio. */
+  /** Called when the client sends faster than real time (`xoff`), or no longer does, with the waiting audio and all that was dropped for it. */
   onFlow: (state: 'xoff' | 'xon', bufferedMs: number, droppedMs: number) => void;
   /** Called when the producer could not be opened, or the client exceeds the limit of its rate. */
   onFault: (fault: unknown) => void;
@@ -67,7 +67,7 @@ export class Uplink {
   #unroutedSamples = 0;
   /** True if the last packet was not sent to the producer, open or opening. */
   #hasMissed = true;
-  #countedDrops = 0;
+  #countedExcess = 0;
   readonly #flow = new FlowWatch();
   #state: State = { name: 'idle' };
   /** Arrival time before which no listener may hear a packet, ms: that of the last unmute, or infinite while the peer is muted. */
@@ -106,7 +106,7 @@ export class Uplink {
     else if (this.isMuted) this.#mutedUntilMs = sinceMs;
   }
 
-  /** Duration of audio that was dropped because it came faster than real time. */
+  /** Duration of dropped audio: it came faster than real time, or was silence, left out to shorten the delay. */
   get droppedMs(): number {
     return this.#pacer.droppedMs;
   }
@@ -200,9 +200,9 @@ export class Uplink {
         this.#sendPacket(due, sentAtMs);
       }
     }
-    const { droppedPackets } = this.#pacer;
-    counters.dropped.too_fast += droppedPackets - this.#countedDrops;
-    this.#countedDrops = droppedPackets;
+    const { excessPackets } = this.#pacer;
+    counters.dropped.too_fast += excessPackets - this.#countedExcess;
+    this.#countedExcess = excessPackets;
   }
 
   readonly #sendPacket = (packet: OpusPacket, nowMs: number): void => {
@@ -241,11 +241,12 @@ export class Uplink {
   }
 
   #watchFlow(nowMs: number): void {
+    const { excessMs } = this.#pacer;
     const leadMs = this.#pacer.aheadMs(nowMs);
-    const event = this.#flow.watch(nowMs, leadMs, this.#pacer.droppedMs);
+    const event = this.#flow.watch(nowMs, leadMs, excessMs);
     if (event === undefined) return;
     if (event !== 'exceeded') {
-      this.#events.onFlow(event, Math.round(leadMs), Math.round(this.#pacer.droppedMs));
+      this.#events.onFlow(event, Math.round(leadMs), Math.round(excessMs));
     } else {
       const sentence = 'Audio came faster than real time for over 5 s.';
       this.#events.onFault(new PartylineError('audio_rate_exceeded', sentence));

@@ -88,7 +88,8 @@ export class Pacer<P extends Packet> {
   #awaitsPause: { sinceMs: number; leadMs: number } | undefined;
   readonly #leads = new LeadHistory();
   #droppedMs = 0;
-  #droppedPackets = 0;
+  #excessMs = 0;
+  #excessPackets = 0;
   #correctedMs = 0;
   #drift = 0;
 
@@ -107,13 +108,19 @@ export class Pacer<P extends Packet> {
     return this.#drift * 1e6;
   }
 
-  /** Duration of audio dropped because it came faster than real time. */
+  /** Duration of all dropped audio, with the silence that was left out to shorten the delay. */
   get droppedMs(): number {
     return this.#droppedMs;
   }
 
-  get droppedPackets(): number {
-    return this.#droppedPackets;
+  /** Duration of the audio dropped because it came faster than real time. */
+  get excessMs(): number {
+    return this.#excessMs;
+  }
+
+  /** Number of packets dropped because they came faster than real time. */
+  get excessPackets(): number {
+    return this.#excessPackets;
   }
 
   /**
@@ -130,6 +137,7 @@ export class Pacer<P extends Packet> {
       delayGrowsMs = this.#followHabit(atMs);
       packet.gapMs = this.#keepPace(packet, atMs);
     } else if (this.#endMs - atMs > MAX_WAITING_MS) {
+      this.#countExcess(packet);
       this.#leftOut(packet, this.#queue.length);
       return;
     }
@@ -322,6 +330,7 @@ export class Pacer<P extends Packet> {
   #drop(index: number): void {
     const dropped = this.#queue.remove(index);
     if (!dropped) return;
+    this.#countExcess(dropped);
     this.#leftOut(dropped, index);
     this.#endMs! -= dropped.durationMs;
     this.#correctedMs -= dropped.durationMs;
@@ -329,10 +338,14 @@ export class Pacer<P extends Packet> {
     this.#moved(-dropped.durationMs);
   }
 
+  #countExcess({ durationMs }: P): void {
+    this.#excessMs += durationMs;
+    this.#excessPackets += 1;
+  }
+
   /** @param next index in the queue of the packet after the dropped one */
   #leftOut({ durationMs, gapMs }: P, next: number): void {
     this.#droppedMs += durationMs;
-    this.#droppedPackets += 1;
     // A pause before dropped audio is still a pause.
     this.#queue.addGap(next, gapMs);
   }

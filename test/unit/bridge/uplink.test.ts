@@ -2,6 +2,7 @@ import { afterEach, describe, expect, test, vi } from 'vitest';
 import { loadCodecs } from '../../../src/audio/codecs.ts';
 import { LateBeginning } from '../../../src/audio/mixing/late-beginning.ts';
 import { Uplink } from '../../../src/bridge/uplink.ts';
+import { counters } from '../../../src/counters.ts';
 import type { PlainProducer } from '../../../src/media/plain-leg.ts';
 import { PartylineError } from '../../../src/protocol/errors.ts';
 import { parseRtpPacket } from '../../../src/rtp/packet.ts';
@@ -42,8 +43,14 @@ describe('send() in virtual time', () => {
     vi.useRealTimers();
   });
 
-  /** Sends `perPiece` packets of 20 ms every `everyMs`, while the clock ticks. */
-  function sendPieces(perPiece: number, everyMs: number, durationMs: number) {
+  /** Message of one packet: arrival after the start, duration, and how long it was held before the uplink got it. */
+  type Message = { atMs: number; durationMs?: number; heldMs?: number };
+
+  /**
+   * Sends messages in the order in which the uplink gets them, while the clock ticks, until the client is closed.
+   * @param obeys true if the client sends no more once it is told to wait
+   */
+  function sendAll(messages: Message[], { untilMs = 0, isMuted = false, obeys = false } = {}) {
     vi.useFakeTimers({ toFake: ['performance'] });
     const clock = new HandClock();
     const told: string[] = [];
@@ -71,21 +78,42 @@ describe('send() in virtual time', () => {
         },
       },
     );
+    uplink.setMuted(isMuted);
     const startMs = performance.now();
-    for (let ms = 0; ms < durationMs + 3000 && closed.atMs === undefined; ms += 20) {
-      const packets = ms < durationMs && ms % everyMs === 0 ? perPiece : 0;
-      for (let i = 0; i < packets && closed.atMs === undefined; i += 1) {
-        // No two messages come at the same moment.
-        vi.advanceTimersByTime(0.01);
-        uplink.send(Buffer.of(0xf8, 1, 2), 960, 20, performance.now());
+    const waiting = [...messages];
+    const endMs = Math.max(untilMs, gotAtMs(messages.at(-1)!) + 3000);
+    for (let ms = 0; ms < endMs && closed.atMs === undefined; ms += 20) {
+      while (waiting.length > 0 && gotAtMs(waiting[0]!) < ms + 20 && closed.atMs === undefined) {
+        const next = waiting.shift()!;
+        if (obeys && told.includes('xoff')) continue;
+        const { atMs, durationMs = 20 } = next;
+        vi.advanceTimersByTime(Math.max(0, startMs + gotAtMs(next) - performance.now()));
+        uplink.send(Buffer.of(0xf8, 1, 2), durationMs * 48, 20, startMs + atMs);
         sent += 1;
       }
       vi.advanceTimersByTime(startMs + ms + 20 - performance.now());
       clock.tick(performance.now());
     }
+    const isTicking = clock.isRunning;
     uplink.close();
-    return { sent, heard, told, droppedAt, closedAfterMs: (closed.atMs ?? NaN) - startMs };
+    const { droppedMs } = uplink;
+    const closedAfterMs = (closed.atMs ?? NaN) - startMs;
+    return { sent, heard, told, droppedAt, droppedMs, closedAfterMs, isTicking };
   }
+
+  const gotAtMs = ({ atMs, heldMs = 0 }: Message) => atMs + heldMs;
+
+  /** Messages of one packet each, every `everyMs`. */
+  const evenly = (toMs: number, everyMs = 20, each: Partial<Message> = {}): Message[] =>
+    Array.from({ length: toMs / everyMs }, (_, i) => ({ atMs: i * everyMs, ...each }));
+
+  /** Sends `perPiece` packets of 20 ms every `everyMs`; no two messages come at the same moment. */
+  const sendPieces = (perPiece: number, everyMs: number, durationMs: number) =>
+    sendAll(
+      evenly(durationMs, everyMs).flatMap(({ atMs }) =>
+        Array.from({ length: perPiece }, (_, i) => ({ atMs: atMs + (i + 1) * 0.01 })),
+      ),
+    );
 
   test.each([
     [50, 1000],
@@ -123,6 +151,15 @@ describe('send() in virtual time', () => {
     expect(ms).toBeGreaterThan(1000);
     // One packet may wait for its time.
     expect(unheard * 20 - ms).toBeOneOf([0, 20, 40]);
+  });
+
+  test('a muted client whose packets the decoder gives back 60 ms late: told nothing, and none is counted as too fast', () => {
+    const before = counters.dropped.too_fast;
+    const { told, droppedMs } = sendAll(evenly(8000, 20, { heldMs: 60 }), { isMuted: true });
+    expect(told).toEqual([]);
+    expect(counters.dropped.too_fast - before).toBe(0);
+    // Silence was left out, to be as early as before.
+    expect(droppedMs).toBeGreaterThan(0);
   });
 });
 

@@ -27,7 +27,7 @@ function playThrough(messages: Message[], { durationMs = 20, untilMs = 0 } = {})
   let nextTickMs = 0;
   const act = (atMs: number) => {
     for (let due = pacer.take(atMs); due; due = pacer.take(atMs)) sent.push({ ...due, atMs });
-    const event = watch.watch(atMs, pacer.aheadMs(atMs), pacer.droppedMs);
+    const event = watch.watch(atMs, pacer.aheadMs(atMs), pacer.excessMs);
     if (event) flow.push({ event, atMs });
   };
   const tickUntil = (atMs: number) => {
