@@ -68,6 +68,8 @@ export class Uplink {
   /** True if the last packet was not sent to the producer, open or opening. */
   #hasMissed = true;
   #countedExcess = 0;
+  /** Duration of all packets that were received. */
+  #receivedMs = 0;
   readonly #flow = new FlowWatch();
   #state: State = { name: 'idle' };
   /** Arrival time before which no listener may hear a packet, ms: that of the last unmute, or infinite while the peer is muted. */
@@ -137,6 +139,7 @@ export class Uplink {
       gapMs: 0,
       isMuted,
     };
+    this.#receivedMs += durationMs;
     this.#pacer.push(packet, atMs, nowMs);
     this.#watchFlow(atMs);
     // This closes a client that exceeds the limit.
@@ -243,7 +246,7 @@ export class Uplink {
   #watchFlow(nowMs: number): void {
     const { excessMs } = this.#pacer;
     const leadMs = this.#pacer.aheadMs(nowMs);
-    const event = this.#flow.watch(nowMs, leadMs, excessMs);
+    const event = this.#flow.watch(nowMs, leadMs, excessMs, this.#receivedMs);
     if (event === undefined) return;
     if (event !== 'exceeded') {
       this.#events.onFlow(event, Math.round(leadMs), Math.round(excessMs));

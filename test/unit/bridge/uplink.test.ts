@@ -46,11 +46,15 @@ describe('send() in virtual time', () => {
   /** Message of one packet: arrival after the start, duration, and how long it was held before the uplink got it. */
   type Message = { atMs: number; durationMs?: number; heldMs?: number };
 
-  /**
-   * Sends messages in the order in which the uplink gets them, while the clock ticks, until the client is closed.
-   * @param obeys true if the client sends no more once it is told to wait
-   */
-  function sendAll(messages: Message[], { untilMs = 0, isMuted = false, obeys = false } = {}) {
+  /** What a client does when it is told to wait: it goes on, stops for good, or waits until it is told to go on. */
+  type WhenTold = 'goOn' | 'stop' | 'wait';
+  type SendingOptions = { untilMs?: number; isMuted?: boolean; whenTold?: WhenTold };
+
+  /** Sends messages in the order in which the uplink gets them, while the clock ticks, until the client is closed. */
+  function sendAll(
+    messages: Message[],
+    { untilMs = 0, isMuted = false, whenTold = 'goOn' }: SendingOptions = {},
+  ) {
     vi.useFakeTimers({ toFake: ['performance'] });
     const clock = new HandClock();
     const told: string[] = [];
@@ -84,8 +88,10 @@ describe('send() in virtual time', () => {
     const endMs = Math.max(untilMs, gotAtMs(messages.at(-1)!) + 3000);
     for (let ms = 0; ms < endMs && closed.atMs === undefined; ms += 20) {
       while (waiting.length > 0 && gotAtMs(waiting[0]!) < ms + 20 && closed.atMs === undefined) {
+        const isTold = told.at(-1) === 'xoff';
+        if (isTold && whenTold === 'stop') waiting.length = 0;
+        if (isTold && whenTold !== 'goOn') break;
         const next = waiting.shift()!;
-        if (obeys && told.includes('xoff')) continue;
         const { atMs, durationMs = 20 } = next;
         vi.advanceTimersByTime(Math.max(0, startMs + gotAtMs(next) - performance.now()));
         uplink.send(Buffer.of(0xf8, 1, 2), durationMs * 48, 20, startMs + atMs);
@@ -107,12 +113,28 @@ describe('send() in virtual time', () => {
   const evenly = (toMs: number, everyMs = 20, each: Partial<Message> = {}): Message[] =>
     Array.from({ length: toMs / everyMs }, (_, i) => ({ atMs: i * everyMs, ...each }));
 
+  /** Messages of a client in real time behind stalls, each given by its beginning and its length; none comes after `cutMs`. */
+  const behindStalls = (durationMs: number, stalls: [number, number][], cutMs: number): Message[] =>
+    evenly(cutMs, durationMs, { durationMs })
+      .map((message, i) => {
+        const { atMs } = message;
+        const stall = stalls.find(([fromMs, ms]) => atMs >= fromMs && atMs < fromMs + ms);
+        return { ...message, atMs: (stall ? stall[0] + stall[1] : atMs) + i * 1e-3 };
+      })
+      .filter(({ atMs }) => atMs < cutMs);
+
   /** Sends `perPiece` packets of 20 ms every `everyMs`; no two messages come at the same moment. */
-  const sendPieces = (perPiece: number, everyMs: number, durationMs: number) =>
+  const sendPieces = (
+    perPiece: number,
+    everyMs: number,
+    durationMs: number,
+    whenTold: WhenTold = 'goOn',
+  ) =>
     sendAll(
       evenly(durationMs, everyMs).flatMap(({ atMs }) =>
         Array.from({ length: perPiece }, (_, i) => ({ atMs: atMs + (i + 1) * 0.01 })),
       ),
+      { whenTold },
     );
 
   test.each([
@@ -151,6 +173,45 @@ describe('send() in virtual time', () => {
     expect(ms).toBeGreaterThan(1000);
     // One packet may wait for its time.
     expect(unheard * 20 - ms).toBeOneOf([0, 20, 40]);
+  });
+
+  test.each<[number, [number, number][]]>([
+    [
+      20,
+      [
+        [3000, 1000],
+        [5200, 1400],
+        [8100, 900],
+      ],
+    ],
+    [
+      120,
+      [
+        [2900, 900],
+        [5300, 900],
+        [7600, 600],
+      ],
+    ],
+  ])(
+    'packets of %i ms in real time, three stalls of about a second: told nothing',
+    (ms, stalls) => {
+      expect(sendAll(behindStalls(ms, stalls, 15_000)).told).toEqual([]);
+    },
+  );
+
+  test('stalls, and then nothing: a client that is gone does not exceed the limit', () => {
+    const stalls: [number, number][] = [
+      [3000, 513],
+      [4082, 754],
+      [5741, 345],
+      [6656, 997],
+      [8409, 315],
+      [9563, 525],
+      [10_711, 832],
+    ];
+    const { told, isTicking } = sendAll(behindStalls(120, stalls, 12_000), { untilMs: 20_000 });
+    expect(told).toEqual([]);
+    expect(isTicking).toBe(false);
   });
 
   test('a muted client whose packets the decoder gives back 60 ms late: told nothing, and none is counted as too fast', () => {

@@ -25,9 +25,10 @@ function playThrough(messages: Message[], { durationMs = 20, untilMs = 0 } = {})
   const flow: { event: string; atMs: number }[] = [];
   let number = 0;
   let nextTickMs = 0;
+  let receivedMs = 0;
   const act = (atMs: number) => {
     for (let due = pacer.take(atMs); due; due = pacer.take(atMs)) sent.push({ ...due, atMs });
-    const event = watch.watch(atMs, pacer.aheadMs(atMs), pacer.excessMs);
+    const event = watch.watch(atMs, pacer.aheadMs(atMs), pacer.excessMs, receivedMs);
     if (event) flow.push({ event, atMs });
   };
   const tickUntil = (atMs: number) => {
@@ -37,6 +38,7 @@ function playThrough(messages: Message[], { durationMs = 20, untilMs = 0 } = {})
     tickUntil(atMs);
     for (let i = 0; i < packets; i += 1, number += 1) {
       pacer.push({ number, durationMs, isQuiet: false, gapMs: 0, isSpare: false }, atMs);
+      receivedMs += durationMs;
     }
     act(atMs);
   }
@@ -243,6 +245,42 @@ describe('a stall, and then all of it at once', () => {
   });
 });
 
+describe('a sender in real time behind stalls, again and again, is not closed', () => {
+  /** Holds messages in the last 27 s until the end of the stall that they are in. */
+  const behindStalls = (messages: Message[], seed: number): Message[] => {
+    const random = seededRandom(seed);
+    const lastMs = messages.at(-1)!.atMs;
+    const stalls: { fromMs: number; toMs: number }[] = [];
+    for (let fromMs = lastMs - 27_000; fromMs < lastMs;) {
+      const toMs = fromMs + 300 + random() * 1200;
+      stalls.push({ fromMs, toMs });
+      fromMs = toMs + 50 + random() * 1000;
+    }
+    return messages.map(({ atMs, packets }, i) => {
+      const stall = stalls.find(({ fromMs, toMs }) => atMs >= fromMs && atMs < toMs);
+      return { atMs: (stall?.toMs ?? atMs) + i * 1e-3, packets };
+    });
+  };
+
+  describe.each<[string, Message[], number]>([
+    ['packets of 20 ms', evenly(0, 30_000), 20],
+    ['packets of 120 ms', evenly(0, 30_000, 120), 120],
+    ['pieces of 500 ms', pieces(500, { toMs: 30_000 }), 20],
+    ['pieces of a second', pieces(1000, { toMs: 30_000, perMessage: 50 }), 20],
+    [
+      'pieces of a second, of a clock that is fast by 1500 ppm',
+      pieces(998.5, { toMs: 180_000 }),
+      20,
+    ],
+  ])('%s', (_, messages, durationMs) => {
+    test.each(upTo(6))('seed %i', (seed) => {
+      const stalled = behindStalls(messages, seed);
+      const { flow } = playThrough(stalled, { durationMs });
+      expect(flow.map(({ event }) => event)).not.toContain('exceeded');
+    });
+  });
+});
+
 describe('a sender that is ahead without end', () => {
   test.each<[string, Message[], number]>([
     ['twice real time', evenly(0, 20_000, 10), 6000],
@@ -264,6 +302,15 @@ describe('a sender that is ahead without end', () => {
     const exceeded = flow.find(({ event }) => event === 'exceeded');
     expect(exceeded?.atMs).toBeGreaterThan(4900);
     expect(exceeded?.atMs).toBeLessThan(withinMs);
+  });
+
+  test('twice real time after a pause: as soon, but for the length of a stall that the pause may have been', () => {
+    const after = evenly(20_000, 40_000, 10);
+    const { flow } = playThrough([...evenly(0, 4000), ...after]);
+    expect(flow[0]).toMatchObject({ event: 'xoff' });
+    const exceeded = flow.find(({ event }) => event === 'exceeded');
+    expect(exceeded?.atMs).toBeGreaterThan(24_900);
+    expect(exceeded?.atMs).toBeLessThan(30_000);
   });
 
   test('five per cent faster: neither', () => {
