@@ -36,6 +36,11 @@ export class FlowWatch {
   /** Minimum debt in this window, ms, while the lead was in time. */
   #debtMs = Infinity;
 
+  /** True if the client was told to wait, and not yet to go on. */
+  get isOff(): boolean {
+    return this.#isOff;
+  }
+
   /**
    * @param leadMs lead of the audio over real time
    * @param excessMs total duration of audio dropped so far because it was ahead

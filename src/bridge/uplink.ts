@@ -146,7 +146,7 @@ export class Uplink {
     if (this.#state.name === 'closed') return;
     this.#sendDue(nowMs, nowMs);
     const isShort = durationSamples < MIN_SENT_SAMPLES;
-    if (this.#pacer.bufferedMs > 0 || isShort) this.#clock.add(this.#onTick);
+    if (isShort || this.#isAwaitingTick) this.#clock.add(this.#onTick);
     if (isMuted) return;
     const { packets } = this.last;
     packets.push(payload);
@@ -190,8 +190,13 @@ export class Uplink {
     this.#sendDue(nowMs, performance.now());
     const isJoining = this.#short?.tick(performance.now()) === true;
     this.#watchFlow(nowMs);
-    if (this.#pacer.bufferedMs <= 0 && !isJoining) this.#clock.remove(this.#onTick);
+    if (!isJoining && !this.#isAwaitingTick) this.#clock.remove(this.#onTick);
   };
+
+  /** True while audio waits for its time, or a client to be told that it may go on. */
+  get #isAwaitingTick(): boolean {
+    return this.#pacer.bufferedMs > 0 || this.#flow.isOff;
+  }
 
   /** @param sentAtMs sending time of the due packets; after a stall, ticks are behind it */
   #sendDue(nowMs: number, sentAtMs: number): void {

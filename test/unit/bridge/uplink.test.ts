@@ -46,7 +46,7 @@ describe('send() in virtual time', () => {
   /** Message of one packet: arrival after the start, duration, and how long it was held before the uplink got it. */
   type Message = { atMs: number; durationMs?: number; heldMs?: number };
 
-  /** What a client does when it is told to wait: it goes on, stops for good, or waits until it is told to go on. */
+  /** Behaviour of a client after `xoff`: continues, stops for good, or waits for `xon`. */
   type WhenTold = 'goOn' | 'stop' | 'wait';
   type SendingOptions = { untilMs?: number; isMuted?: boolean; whenTold?: WhenTold };
 
@@ -92,9 +92,10 @@ describe('send() in virtual time', () => {
         if (isTold && whenTold === 'stop') waiting.length = 0;
         if (isTold && whenTold !== 'goOn') break;
         const next = waiting.shift()!;
-        const { atMs, durationMs = 20 } = next;
-        vi.advanceTimersByTime(Math.max(0, startMs + gotAtMs(next) - performance.now()));
-        uplink.send(Buffer.of(0xf8, 1, 2), durationMs * 48, 20, startMs + atMs);
+        const { durationMs = 20, heldMs = 0 } = next;
+        // No two messages come at the same moment.
+        vi.advanceTimersByTime(Math.max(0.01, startMs + gotAtMs(next) - performance.now()));
+        uplink.send(Buffer.of(0xf8, 1, 2), durationMs * 48, 20, performance.now() - heldMs);
         sent += 1;
       }
       vi.advanceTimersByTime(startMs + ms + 20 - performance.now());
@@ -115,15 +116,14 @@ describe('send() in virtual time', () => {
 
   /** Messages of a client in real time behind stalls, each given by its beginning and its length; none comes after `cutMs`. */
   const behindStalls = (durationMs: number, stalls: [number, number][], cutMs: number): Message[] =>
-    evenly(cutMs, durationMs, { durationMs })
-      .map((message, i) => {
-        const { atMs } = message;
+    evenly(cutMs, durationMs)
+      .map(({ atMs }) => {
         const stall = stalls.find(([fromMs, ms]) => atMs >= fromMs && atMs < fromMs + ms);
-        return { ...message, atMs: (stall ? stall[0] + stall[1] : atMs) + i * 1e-3 };
+        return { atMs: stall ? stall[0] + stall[1] : atMs, durationMs };
       })
       .filter(({ atMs }) => atMs < cutMs);
 
-  /** Sends `perPiece` packets of 20 ms every `everyMs`; no two messages come at the same moment. */
+  /** Sends `perPiece` packets of 20 ms every `everyMs`. */
   const sendPieces = (
     perPiece: number,
     everyMs: number,
@@ -132,7 +132,7 @@ describe('send() in virtual time', () => {
   ) =>
     sendAll(
       evenly(durationMs, everyMs).flatMap(({ atMs }) =>
-        Array.from({ length: perPiece }, (_, i) => ({ atMs: atMs + (i + 1) * 0.01 })),
+        Array.from({ length: perPiece }, () => ({ atMs })),
       ),
       { whenTold },
     );
@@ -212,6 +212,35 @@ describe('send() in virtual time', () => {
     const { told, isTicking } = sendAll(behindStalls(120, stalls, 12_000), { untilMs: 20_000 });
     expect(told).toEqual([]);
     expect(isTicking).toBe(false);
+  });
+
+  test.each([
+    [2, 20],
+    [50, 500],
+  ])(
+    '%i packets every %i ms, until the client is told to wait: it is told to go on, and the clock stops',
+    (packets, everyMs) => {
+      const { told, isTicking } = sendPieces(packets, everyMs, 8000, 'stop');
+      expect(told).toEqual(['xoff', 'xon']);
+      expect(isTicking).toBe(false);
+    },
+  );
+
+  test('silence at 1.2 times real time, until the client is told to wait: it is told to go on', () => {
+    const { told, isTicking } = sendAll(evenly(20_000, 20 / 1.2), {
+      isMuted: true,
+      whenTold: 'stop',
+    });
+    expect(told).toEqual(['xoff', 'xon']);
+    expect(isTicking).toBe(false);
+  });
+
+  test('six seconds as fast as allowed, twice with a pause between: all is heard', () => {
+    const at = (fromMs: number): Message[] => Array.from({ length: 300 }, () => ({ atMs: fromMs }));
+    const messages = [...at(0), ...at(20_000)];
+    const { heard, told } = sendAll(messages, { whenTold: 'wait', untilMs: 40_000 });
+    expect(heard).toBe(600);
+    expect(told.slice(0, 2)).toEqual(['xoff', 'xon']);
   });
 
   test('a muted client whose packets the decoder gives back 60 ms late: told nothing, and none is counted as too fast', () => {
