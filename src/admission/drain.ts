@@ -35,6 +35,11 @@ export class Drain {
     return Math.round(Math.min(withinMs, Math.max(0, leftMs)));
   }
 
+  /** Refuses new clients from now on, without asking others to leave: this node closes at once. */
+  refuse(): void {
+    this.#deadlineMs ??= performance.now();
+  }
+
   /**
    * Asks all clients to leave; resolves when all have left, or after `withinMs`. A further call can only shorten the time.
    * @param by requester, for the log

@@ -23,6 +23,8 @@ export class Shutdown {
   readonly close = (): Promise<void> => {
     this.#isClosing = true;
     this.#pool.expectExit();
+    // A client that is being admitted would get its session after all others have ended.
+    this.#clients.drain.refuse();
     this.#clients.sessions.drain();
     return this.#opening.opened.disposeAsync();
   };

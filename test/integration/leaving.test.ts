@@ -71,6 +71,14 @@ test('a second SIGTERM ends it at once, cleanly', async () => {
   expect(await gateway.exited).toBe(0);
 });
 
+test('a node that closes without a drain refuses a client that is being admitted', async () => {
+  const gateway = await openGateway({ MEDIA_WORKERS: '1' });
+  const late = await connect(gateway, { peer: 'late' });
+  await gateway.close();
+  expect(late.messages).toMatchObject([{ type: 'error', code: 'overloaded', retryable: true }]);
+  expect(await late.closed).toBe(1013);
+});
+
 test('POST /api/admin/drain does the same', async () => {
   const operatorKey = 'operator-key-of-the-tests';
   const { gateway, url, apiKey } = await start({ OPERATOR_KEY: operatorKey });
