@@ -139,11 +139,15 @@ export async function registerPlugins(
   preClose: () => void,
   slices: Slices,
 ): Promise<void> {
+  let isClosing = false;
   await server.register(fastifyWebsocket, {
     options: webSocketOptions,
-    preClose,
+    preClose: () => {
+      isClosing = true;
+      preClose();
+    },
   });
-  upgradeInSlices(server.server, slices);
+  upgradeInSlices(server.server, slices, () => isClosing);
   await server.register(fastifyStatic, {
     root: fileURLToPath(new URL('../../build/web', import.meta.url)),
     // The files of /admin are relative to /admin/.

@@ -13,8 +13,14 @@ type Upgrade = (request: IncomingMessage, connection: Duplex, head: Buffer) => v
  * Handles upgrades in slices, in turn between the networks of clients: the upgrades of 500 clients that come back at once would block
  * the event loop for a tenth of a second.
  * @param server server whose last `upgrade` listener handles upgrades
+ * @param isClosing returns true once the server closes: connections are destroyed from then on, because Fastify answers an upgrade
+ * then without ending its connection, for which the server would wait
  */
-export function upgradeInSlices(server: Pick<Server, 'listeners' | 'off' | 'on'>, slices: Slices) {
+export function upgradeInSlices(
+  server: Pick<Server, 'listeners' | 'off' | 'on'>,
+  slices: Slices,
+  isClosing: () => boolean,
+) {
   const handle = server.listeners('upgrade').at(-1) as Upgrade;
   server.off('upgrade', handle);
   server.on('upgrade', (request: IncomingMessage, connection: Duplex, head: Buffer) => {
@@ -22,7 +28,8 @@ export function upgradeInSlices(server: Pick<Server, 'listeners' | 'off' | 'on'>
     const { remoteAddress = '' } = connection as Socket;
     slices.add(networkOf(remoteAddress), () => {
       connection.off('error', ignore);
-      if (!connection.destroyed) handle.call(server, request, connection, head);
+      if (isClosing()) connection.destroy();
+      else if (!connection.destroyed) handle.call(server, request, connection, head);
     });
   });
 }

@@ -20,7 +20,7 @@ function openServer() {
     throw fault;
   };
   const slices = new Slices(onFault, () => nowMs);
-  upgradeInSlices(server as Server, slices);
+  upgradeInSlices(server as Server, slices, () => false);
   const arrive = (request: number, remoteAddress = '192.0.2.1') => {
     const connection = Object.assign(new PassThrough(), { remoteAddress });
     server.emit('upgrade', request, connection, Buffer.alloc(0));

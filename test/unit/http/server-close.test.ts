@@ -1,0 +1,48 @@
+import { once } from 'node:events';
+import { type AddressInfo, connect } from 'node:net';
+import { onTestFinished, test } from 'vitest';
+import { readSettings } from '../../../config/settings.ts';
+import { timingsWith } from '../../../config/timings.ts';
+import { newServer, registerPlugins } from '../../../src/http/server.ts';
+import { Slices } from '../../../src/slices.ts';
+
+const UPGRADE = [
+  'GET /ws HTTP/1.1',
+  'Host: a',
+  'Connection: Upgrade',
+  'Upgrade: websocket',
+  'Sec-WebSocket-Version: 13',
+  'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==',
+  '\r\n',
+].join('\r\n');
+
+const onFault = (fault: unknown) => {
+  throw fault;
+};
+
+/** A server that listens, and a TCP connection to it. */
+async function open(environment: Record<string, string> = {}) {
+  const settings = readSettings({ LOG_LEVEL: 'silent', ...environment });
+  const server = await newServer(settings, timingsWith({}).http);
+  await registerPlugins(server, () => {}, new Slices(onFault));
+  server.get('/ws', { websocket: true }, () => {});
+  const arrived = once(server.server, 'connection');
+  await server.listen({ host: '127.0.0.1', port: 0 });
+  const connection = connect((server.server.address() as AddressInfo).port, '127.0.0.1');
+  connection.on('error', () => {});
+  onTestFinished(() => void connection.destroy());
+  await arrived;
+  return { server, connection };
+}
+
+test('a server that closes ends the connections whose upgrades wait for their turn', async () => {
+  const { server, connection } = await open();
+  const closed = Promise.withResolvers<void>();
+  // The upgrade has come, and is routed in a later turn of the event loop.
+  server.server.prependOnceListener('upgrade', () => {
+    server.close().then(closed.resolve, closed.reject);
+  });
+  connection.write(UPGRADE);
+  await once(connection.resume(), 'close');
+  await closed.promise;
+});
