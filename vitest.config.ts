@@ -29,6 +29,7 @@ const WAITING = [
   'relay-links',
   'redis',
   'redis-clock',
+  'redis-end',
   'redis-start',
   'resume-elsewhere',
   'resume-limits',

@@ -40,6 +40,27 @@ function nameOfWatched({ isTls, sentinels, name }: WatchedRedis): string {
   return `redis${isTls ? 's' : ''}+sentinel://${hosts.join(',')}/${name}`;
 }
 
+/** Any client of node-redis. */
+type Endable = {
+  readonly isOpen: boolean;
+  destroy: () => void;
+  once: (event: 'connect', listener: () => void) => unknown;
+};
+
+/** Ends a client, whatever its state. */
+export function endClient(client: Endable): void {
+  dropLateSocket(client);
+  if (client.isOpen) client.destroy();
+}
+
+/**
+ * Destroys the socket that a client gets after it was closed: one that is closed while it connects would keep the socket,
+ * and the process with it.
+ */
+export function dropLateSocket(client: Endable): void {
+  client.once('connect', () => client.destroy());
+}
+
 type ClientOptions = {
   /** True to keep commands while Redis is disconnected, instead of failing them. */
   isPatient?: boolean;

@@ -4,6 +4,8 @@ import type { Timings } from '../../config/timings.ts';
 import { PartylineError } from '../protocol/errors.ts';
 import {
   type Client,
+  dropLateSocket,
+  endClient,
   nameOf,
   newRedisClient,
   type RedisAddress,
@@ -104,7 +106,7 @@ export class Redis {
       const subscriber = await within(Subscriber.open(subscribing, client, log), waiting);
       return new Redis(access, client, subscriber, log, timings);
     } catch (fault) {
-      for (const opened of [client, subscribing]) if (opened.isOpen) opened.destroy();
+      for (const opened of [client, subscribing]) endClient(opened);
       throw fault;
     }
   }
@@ -204,6 +206,7 @@ export class Redis {
   /** Waits for pending commands, such as releases of leases, but not for a Redis that is disconnected. */
   async close(): Promise<void> {
     this.#subscriber.close();
+    dropLateSocket(this.#client);
     const giveUp = setTimeout(() => this.#client.destroy(), this.#timings.commandTimeoutMs);
     try {
       await this.#client.close();

@@ -1,5 +1,6 @@
 import { createClient } from 'redis';
 import type { HostAndPort, WatchedRedis } from '../../config/sentinel-url.ts';
+import { endClient } from './client.ts';
 
 /** State of a watched Redis, as a sentinel reports it. */
 export type SentinelAnswer = HostAndPort & {
@@ -24,8 +25,6 @@ export class Sentinel {
   readonly #address: HostAndPort;
   readonly #asking: Asking;
   #client: ReturnType<typeof newSentinelClient> | undefined;
-  /** True once {@link #client} has a socket. */
-  #hasSocket = false;
 
   constructor(address: HostAndPort, asking: Asking) {
     this.#address = address;
@@ -52,26 +51,13 @@ export class Sentinel {
   }
 
   close(): void {
-    const client = this.#client;
+    if (this.#client) endClient(this.#client);
     this.#client = undefined;
-    if (!client?.isOpen) return;
-    // A client that is destroyed before it has a socket keeps the one that it gets, and the process with it.
-    if (this.#hasSocket) client.destroy();
-    else client.once('connect', () => client.destroy());
-  }
-
-  #newClient() {
-    const client = newSentinelClient(this.#address, this.#asking);
-    this.#hasSocket = false;
-    client.once('connect', () => {
-      if (this.#client === client) this.#hasSocket = true;
-    });
-    return client;
   }
 
   async #ask(): Promise<SentinelAnswer> {
     const { name } = this.#asking;
-    const client = (this.#client ??= this.#newClient());
+    const client = (this.#client ??= newSentinelClient(this.#address, this.#asking));
     if (!client.isReady) await client.connect();
     // In this order: during a failover the second is newer than the first, never older.
     const [fields, address] = await Promise.all([

@@ -1,5 +1,5 @@
 import type { FastifyBaseLogger } from 'fastify';
-import type { Client } from './client.ts';
+import { type Client, endClient } from './client.ts';
 
 const RETRY_AFTER_MS = 200;
 
@@ -78,7 +78,7 @@ export class Subscriber {
     this.#unwanted.clear();
     this.#hasGap = false;
     clearTimeout(this.#retry);
-    this.#client.destroy();
+    endClient(this.#client);
   }
 
   /** The client hears a message once, also on a channel to which it is subscribed already. */

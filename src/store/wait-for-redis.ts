@@ -1,7 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { ErrorReply } from 'redis';
 import type { Timings } from '../../config/timings.ts';
-import type { Client } from './client.ts';
+import { type Client, endClient } from './client.ts';
 
 /** Errors that waiting does not fix. */
 const REFUSALS = /^(NOAUTH|WRONGPASS|NOPERM|DENIED) /;
@@ -31,7 +31,7 @@ export async function connectClient(client: Client, waiting: RedisWait): Promise
     await untilLoaded(client, waiting);
   } catch (fault) {
     // The client would keep trying to connect.
-    if (client.isOpen) client.destroy();
+    endClient(client);
     throw fault;
   }
 }
