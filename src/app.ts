@@ -56,12 +56,13 @@ async function openParts(opening: Opening, server: FastifyInstance): Promise<App
   const media = await openMedia(opening, store);
   const { sessions, places } = clients;
   const { pool, cluster } = media;
-  opened.adopt(places, (part) => part.close());
   const takeover = new PeerTakeover(cluster.bus, sessions, places, timings.sessions);
   const audio = await openAudio(opening);
   const load = openLoad(opening, media, audio);
   openReporter(opening, store, usage, clients);
   const rooms = openRooms(opening, store, usage, media, audio);
+  // Closed before the rooms, whose end lets requests of kept browsers fail.
+  opened.adopt(places, (part) => part.close());
   const unauthenticated = new UnauthenticatedConnections(settings.CONNECTIONS_PER_ADDRESS);
   const { reserves, supplies } = openReserves(opening, server.server, {
     ...store,

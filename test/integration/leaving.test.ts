@@ -1,6 +1,8 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
+import { RoomRegistry } from '../../src/rooms/registry.ts';
+import { SuspendedPeers } from '../../src/session/suspended-peers.ts';
 import { TestClient } from '../support/client.ts';
 import { eventually } from '../support/gateway.ts';
 import { GatewayProcess } from '../support/process.ts';
@@ -77,6 +79,15 @@ test('a node that closes without a drain refuses a client that is being admitted
   await gateway.close();
   expect(late.messages).toMatchObject([{ type: 'error', code: 'overloaded', retryable: true }]);
   expect(await late.closed).toBe(1013);
+});
+
+test('kept places are left behind before their rooms close, which ends requests of their browsers', async () => {
+  const leftBehind = vi.spyOn(SuspendedPeers.prototype, 'close');
+  const roomsClosed = vi.spyOn(RoomRegistry.prototype, 'close');
+  onTestFinished(() => void vi.restoreAllMocks());
+  const gateway = await openGateway({ MEDIA_WORKERS: '1' });
+  await gateway.close();
+  expect(leftBehind).toHaveBeenCalledBefore(roomsClosed);
 });
 
 test('POST /api/admin/drain does the same', async () => {
