@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import type { IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { Server as TlsServer } from 'node:tls';
 import { fileURLToPath } from 'node:url';
 import fastifyStatic from '@fastify/static';
 import fastifyWebsocket from '@fastify/websocket';
@@ -17,6 +18,7 @@ import { logOptions } from '../log.ts';
 import type { Slices } from '../slices.ts';
 import { refuseUnparsed, sendProblem } from './problem.ts';
 import { parseQueryString } from './query-string.ts';
+import { watchHandshakes } from './tls-handshakes.ts';
 import { upgradeInSlices } from './upgrade-slices.ts';
 
 /**
@@ -139,11 +141,14 @@ export async function registerPlugins(
   preClose: () => void,
   slices: Slices,
 ): Promise<void> {
+  const endHandshakes =
+    server.server instanceof TlsServer ? watchHandshakes(server.server) : () => {};
   let isClosing = false;
   await server.register(fastifyWebsocket, {
     options: webSocketOptions,
     preClose: () => {
       isClosing = true;
+      endHandshakes();
       preClose();
     },
   });

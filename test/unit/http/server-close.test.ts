@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { type AddressInfo, connect } from 'node:net';
-import { onTestFinished, test } from 'vitest';
+import { join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
 import { readSettings } from '../../../config/settings.ts';
 import { timingsWith } from '../../../config/timings.ts';
 import { newServer, registerPlugins } from '../../../src/http/server.ts';
@@ -35,6 +36,15 @@ async function open(environment: Record<string, string> = {}) {
   return { server, connection };
 }
 
+test('a server that closes ends TLS connections that have not shaken hands', async () => {
+  const fixture = (name: string) => join(import.meta.dirname, '../../fixtures', name);
+  const tls = { TLS_CERT: fixture('tls-cert.pem'), TLS_KEY: fixture('tls-key.pem') };
+  const { server, connection } = await open(tls);
+  const closed = once(connection.resume(), 'close');
+  await expect(server.close()).resolves.toBeUndefined();
+  await closed;
+});
+
 test('a server that closes ends the connections whose upgrades wait for their turn', async () => {
   const { server, connection } = await open();
   const closed = Promise.withResolvers<void>();
@@ -44,5 +54,5 @@ test('a server that closes ends the connections whose upgrades wait for their tu
   });
   connection.write(UPGRADE);
   await once(connection.resume(), 'close');
-  await closed.promise;
+  await expect(closed.promise).resolves.toBeUndefined();
 });
