@@ -30,6 +30,7 @@ export class FrameClock {
   #timer: NodeJS.Timeout | undefined;
   #due: NodeJS.Immediate | undefined;
   #isRunning = false;
+  #isClosed = false;
   #nextMs = 0;
   #nextPhase = 0;
 
@@ -43,7 +44,7 @@ export class FrameClock {
    * @param dueMs a moment at or soon after which a tick is wanted, and any whole number of ticks before or after it
    */
   add(onTick: OnTick, dueMs?: number): void {
-    if (this.isApart(onTick)) return;
+    if (this.#isClosed || this.isApart(onTick)) return;
     const isFirst = this.#isIdle;
     this.#sharing.delete(onTick);
     // A listener that is added during a tick must not move the clock.
@@ -60,7 +61,7 @@ export class FrameClock {
    * Has no effect if it does so already.
    */
   share(onTick: OnTick): void {
-    if (this.#sharing.has(onTick)) return;
+    if (this.#isClosed || this.#sharing.has(onTick)) return;
     const isFirst = this.#isIdle;
     for (const phase of this.#phases) phase.delete(onTick);
     this.#postponed.delete(onTick);
@@ -117,7 +118,19 @@ export class FrameClock {
     for (const phase of this.#phases) phase.delete(onTick);
     this.#sharing.delete(onTick);
     this.#postponed.delete(onTick);
-    if (!this.#isIdle) return;
+    if (this.#isIdle) this.#stop();
+  }
+
+  /** Removes all listeners for good: one that still waits for something would keep the process running. */
+  close(): void {
+    this.#isClosed = true;
+    for (const phase of this.#phases) phase.clear();
+    this.#sharing.clear();
+    this.#postponed.clear();
+    this.#stop();
+  }
+
+  #stop(): void {
     clearTimeout(this.#timer);
     clearImmediate(this.#due);
     this.#timer = undefined;

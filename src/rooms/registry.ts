@@ -66,6 +66,8 @@ export class RoomRegistry {
     for (const room of this.#closing) room.close();
     this.#closing.clear();
     for (const [key, entry] of this.#entries) this.#close(key, entry);
+    // Audio of kept places would still be paced to rooms that are closed.
+    this.#parts.clock.close();
   }
 
   #close(key: string, entry: Entry): void {

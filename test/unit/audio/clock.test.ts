@@ -30,6 +30,22 @@ test('a listener is called every 20 ms, until it is removed', () => {
   expect(vi.getTimerCount()).toBe(0);
 });
 
+test('a clock that is closed calls nobody any more', () => {
+  const clock = new FrameClock(rethrow);
+  const onTick = vi.fn<() => void>();
+  const closing = () => clock.close();
+  clock.add(onTick);
+  clock.add(closing);
+  clock.share(() => {});
+  vi.advanceTimersByTime(20);
+  const calls = onTick.mock.calls.length;
+  expect(vi.getTimerCount()).toBe(0);
+  clock.add(onTick);
+  clock.share(onTick);
+  expect(vi.getTimerCount()).toBe(0);
+  expect(onTick).toHaveBeenCalledTimes(calls);
+});
+
 test('listeners that share a moment are called at it, beside the others, until they want one of their own', () => {
   const clock = new FrameClock(rethrow);
   const atMs: Record<string, number[]> = { one: [], two: [], apart: [] };
