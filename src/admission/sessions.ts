@@ -4,10 +4,16 @@ import type { Session } from '../session/session.ts';
 import type { Move } from '../session/session-parts.ts';
 
 /**
- * Number of missed beats from which this process counts as having stood still (paused, stopped, swapped out). Frames that came meanwhile are
- * unread, because timers run before sockets are read.
+ * Number of missed beats from which this process counts as having stood still (paused, stopped, swapped out). Not all that came
+ * meanwhile is read at once.
  */
 const MISSED_BEATS = 5;
+
+/**
+ * Time within which all that came until a beat is read, ms. Timers run before sockets are read, and after a machine stood still media
+ * workers have to pass on packets first.
+ */
+const READ_WITHIN_MS = 40;
 
 /** A connection of a peer. */
 type Arrival = { accountId: number; peer: string; connectionId: string; order: number };
@@ -37,6 +43,8 @@ export class Sessions {
   readonly #sessions = new PeersOfAccounts<LiveSession>();
   readonly #beatEveryMs: number;
   #timer: NodeJS.Timeout | undefined;
+  /** Timer of a beat that has come, until what it judges is read. */
+  #reading: NodeJS.Timeout | undefined;
   /** Time of the last beat, ms of the monotonic clock. */
   #beatAtMs = 0;
 
@@ -80,7 +88,10 @@ export class Sessions {
     this.#sessions.set(account.id, name, session);
     if (this.#timer) return;
     this.#beatAtMs = performance.now();
-    this.#timer = setInterval(() => this.#beat(), this.#beatEveryMs);
+    this.#timer = setInterval(() => {
+      const nowMs = performance.now();
+      this.#reading = setTimeout(() => this.#beat(nowMs), READ_WITHIN_MS);
+    }, this.#beatEveryMs);
   }
 
   /** Returns the session with this `peer`, if there is one. */
@@ -104,6 +115,7 @@ export class Sessions {
     this.#sessions.delete(account.id, name);
     if (this.#sessions.size > 0) return;
     clearInterval(this.#timer);
+    clearTimeout(this.#reading);
     this.#timer = undefined;
   }
 
@@ -118,8 +130,8 @@ export class Sessions {
     for (const session of this.#sessions.values()) session.drain();
   }
 
-  #beat(): void {
-    const nowMs = performance.now();
+  /** @param nowMs time until which all that came from the clients has been read */
+  #beat(nowMs: number): void {
     const hasStoodStill = nowMs - this.#beatAtMs > MISSED_BEATS * this.#beatEveryMs;
     this.#beatAtMs = nowMs;
     for (const session of this.#sessions.values()) session.beat(nowMs, hasStoodStill);

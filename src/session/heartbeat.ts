@@ -54,6 +54,7 @@ export class Heartbeat {
 
   /**
    * Pings if a ping is due.
+   * @param nowMs time until which all that came has been read
    * @param isRead false if the gateway has not read the client, whose silence then proves nothing
    * @returns `silent` if nothing was heard for `silentAfterMs`
    */
@@ -65,7 +66,7 @@ export class Heartbeat {
     if (nowMs - this.heardAtMs >= this.#silentAfterMs) return 'silent';
     if (nowMs - this.#pingedAtMs >= this.#everyMs) {
       this.#pingedAtMs = nowMs;
-      if (nowMs - this.#pings.lastAtMs > RECENT_MS) this.ping(nowMs);
+      if (nowMs - this.#pings.lastAtMs > RECENT_MS) this.ping(performance.now());
     }
     return 'alive';
   }
