@@ -11,6 +11,7 @@ import { SCRIPTS } from '../../src/store/scripts.ts';
 import { adviseOnRedis, redisAdvice } from '../../src/store/redis-advice.ts';
 import { eventually } from '../support/gateway.ts';
 import { TestRedis } from '../support/redis.ts';
+import { standStill } from '../support/stand-still.ts';
 import { useStack } from '../support/use-stack.ts';
 
 const { openRedis, openGateway, openStore, connect, cleanUps } = useStack();
@@ -194,6 +195,17 @@ test('signing keys that are withdrawn while Redis does not answer: who came with
     ]),
   );
   expect(await alice.closed).toBe(4401);
+});
+
+test('commands are answered although this process stood still for longer than they may take', async () => {
+  const commandTimeoutMs = 300;
+  const store = await openStore(await openRedis(), { commandTimeoutMs });
+  const ping = store.run((client) => client.ping());
+  const twice = store.run(async (client) => [await client.ping(), await client.ping()]);
+  await new Promise((resolve) => setImmediate(resolve));
+  // They have been sent.
+  standStill(2 * commandTimeoutMs);
+  expect(await Promise.all([ping, twice])).toEqual(['PONG', ['PONG', 'PONG']]);
 });
 
 test('a hundred commands that Redis does not answer are one line of the log', async () => {

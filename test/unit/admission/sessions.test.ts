@@ -5,6 +5,7 @@ import { DEFAULT_TIMINGS } from '../../../config/timings.ts';
 import { type LiveSession, Sessions } from '../../../src/admission/sessions.ts';
 import { Heartbeat } from '../../../src/session/heartbeat.ts';
 import { Pings } from '../../../src/session/pings.ts';
+import { standStill } from '../../support/stand-still.ts';
 
 const { beatEveryMs, heartbeatEveryMs } = DEFAULT_TIMINGS.sessions;
 
@@ -90,8 +91,3 @@ test('no beat follows the last session', () => {
   vi.advanceTimersByTime(READ_WITHIN_MS);
   expect(session.beat).not.toHaveBeenCalled();
 });
-
-/** Blocks the event loop. */
-function standStill(forMs: number): void {
-  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, forMs);
-}
