@@ -8,6 +8,11 @@ import type { WebSocketPeer } from '../rooms/websocket-peer.ts';
 import type { AudioSettings } from './audio-settings.ts';
 import { PeersOfAccounts } from './peers-of-accounts.ts';
 
+/** Lateness of a timer from which this process stood still, ms: timers run before requests that came meanwhile are read. */
+const STOOD_STILL_MS = 250;
+/** Time for which a place is kept longer after a standstill, ms: clients that came meanwhile are let in. */
+const EXTENSION_MS = 2000;
+
 /** Place of a peer whose connection was lost: client, peer and room. */
 export type SuspendedPlace = {
   account: Account;
@@ -99,6 +104,8 @@ export class SuspendedPeer implements ClientConnection {
   }
 }
 
+type Entry = { kept: SuspendedPeer; timer: NodeJS.Timeout };
+
 /**
  * Places of peers whose connection was lost, kept for a while: a client that connects again in that time with the
  * same `peer` gets its place back, and the other peers see neither a leave nor a join.
@@ -106,7 +113,7 @@ export class SuspendedPeer implements ClientConnection {
 export class SuspendedPeers {
   /** Time for which a place is kept, ms. */
   readonly keepMs: number;
-  readonly #places = new PeersOfAccounts<{ kept: SuspendedPeer; timer: NodeJS.Timeout }>();
+  readonly #places = new PeersOfAccounts<Entry>();
 
   constructor(keepMs: number) {
     this.keepMs = keepMs;
@@ -120,8 +127,18 @@ export class SuspendedPeers {
     const { account, peer } = place;
     this.get(account.id, peer.name)?.end('closed');
     const kept = new SuspendedPeer(place, () => this.#forget(kept));
-    const timer = setTimeout(() => kept.end(place.reason), this.keepMs);
-    this.#places.set(account.id, peer.name, { kept, timer });
+    const end = () => kept.end(place.reason);
+    const dueMs = performance.now() + this.keepMs;
+    const entry: Entry = {
+      kept,
+      timer: setTimeout(() => {
+        // After a standstill the client may be waiting since before the end of its time.
+        const hasStoodStill = performance.now() - dueMs >= STOOD_STILL_MS;
+        if (hasStoodStill) entry.timer = setTimeout(end, EXTENSION_MS);
+        else end();
+      }, this.keepMs),
+    };
+    this.#places.set(account.id, peer.name, entry);
     // The place ends at once if the peer is already in the room on another node.
     peer.suspend(kept);
   }

@@ -1,7 +1,12 @@
-import { expect, test } from 'vitest';
+import { afterEach, expect, test, vi } from 'vitest';
 import type { WebSocketPeer } from '../../../src/rooms/websocket-peer.ts';
 import { SuspendedPeers, type SuspendedPlace } from '../../../src/session/suspended-peers.ts';
 import { silentLog } from '../../support/gateway.ts';
+
+afterEach(() => {
+  vi.useRealTimers();
+  vi.restoreAllMocks();
+});
 
 /** A peer whose connection was lost, and why its place ended. */
 function keep(places: SuspendedPeers) {
@@ -35,5 +40,46 @@ test('a node that goes away leaves its places in their rooms, whatever happens t
   const { kept, ended } = keep(places);
   places.close();
   kept.fail(new Error('no media'));
+  expect(ended).toEqual([]);
+});
+
+test('a place ends after its time', () => {
+  vi.useFakeTimers({ toFake: ['performance', 'setTimeout', 'clearTimeout'] });
+  const places = new SuspendedPeers(60_000);
+  const { ended } = keep(places);
+  vi.advanceTimersByTime(59_999);
+  expect(ended).toEqual([]);
+  vi.advanceTimersByTime(1);
+  expect(ended).toEqual(['closed']);
+  expect(vi.getTimerCount()).toBe(0);
+});
+
+test('a process that stood still keeps a place a little longer, once', () => {
+  vi.useFakeTimers({ toFake: ['performance'] });
+  // A fake setTimeout is never late.
+  const timers = vi.spyOn(globalThis, 'setTimeout');
+  const places = new SuspendedPeers(60_000);
+  const { ended } = keep(places);
+  vi.advanceTimersByTime(60_500);
+  timers.mock.lastCall![0]();
+  expect(ended).toEqual([]);
+  const [end, afterMs] = timers.mock.lastCall!;
+  expect(afterMs).toBeLessThanOrEqual(5000);
+  vi.advanceTimersByTime(60_000);
+  end();
+  expect(ended).toEqual(['closed']);
+  expect(places.size).toBe(0);
+});
+
+test('a client that comes while its place is kept longer takes it', () => {
+  vi.useFakeTimers({ toFake: ['performance'] });
+  const timers = vi.spyOn(globalThis, 'setTimeout');
+  const cleared = vi.spyOn(globalThis, 'clearTimeout');
+  const places = new SuspendedPeers(60_000);
+  const { kept, ended } = keep(places);
+  vi.advanceTimersByTime(62_000);
+  timers.mock.lastCall![0]();
+  expect(places.take(1, 'ada')).toBe(kept);
+  expect(cleared).toHaveBeenLastCalledWith(timers.mock.results.at(-1)!.value);
   expect(ended).toEqual([]);
 });
