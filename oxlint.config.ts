@@ -23,6 +23,7 @@ export const LAYERS: Readonly<Record<string, Layer>> = {
       'src/process-metrics.ts',
       'src/resources.ts',
       'src/slices.ts',
+      'src/time-limit.ts',
       'src/token-bucket.ts',
       'src/version.ts',
     ],

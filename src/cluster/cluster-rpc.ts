@@ -3,6 +3,7 @@ import type { FastifyBaseLogger } from 'fastify';
 import { type Static, type TSchema, Type } from 'typebox';
 import { Compile } from 'typebox/compile';
 import type { Timings } from '../../config/timings.ts';
+import { limitTime } from '../time-limit.ts';
 import type { Bus } from './bus.ts';
 import type { Nodes } from './nodes.ts';
 
@@ -96,7 +97,7 @@ export class ClusterRpc {
     if (asked.size === 0) return;
     const id = randomUUID();
     const all = Promise.withResolvers<void>();
-    const timer = setTimeout(all.resolve, answerWithinMs);
+    const endLimit = limitTime(answerWithinMs, all.resolve);
     this.#waiting.set(id, (answer, from) => {
       if (asked.has(from) && take(from, answer)) asked.delete(from);
       if (asked.size === 0) all.resolve();
@@ -107,7 +108,7 @@ export class ClusterRpc {
       else await this.#bus.send(kind, { id, question });
       await all.promise;
     } finally {
-      clearTimeout(timer);
+      endLimit();
       this.#waiting.delete(id);
     }
   }

@@ -14,6 +14,7 @@ import {
 import { KEY_PREFIX, WRITE_CHECK } from './keys.ts';
 import { PrimaryTunnel } from './primary-tunnel.ts';
 import { logOnceASecond } from '../log-once-a-second.ts';
+import { limitTime } from '../time-limit.ts';
 import type { SentinelAnswer } from './sentinel.ts';
 import { type ChannelListener, Subscriber } from './subscriber.ts';
 import { connectClient, type RedisWait, within } from './wait-for-redis.ts';
@@ -132,24 +133,20 @@ export class Redis {
    */
   async run<T>(commands: (client: Client) => Promise<T>): Promise<T> {
     const { commandTimeoutMs, retryAfterMs } = this.#timings;
-    let timer: NodeJS.Timeout | undefined;
-    const late = new Promise<never>((_resolve, reject) => {
-      const fault = new Error(`redis took more than ${commandTimeoutMs} ms`);
-      // In two halves, and after the sockets are read: a standstill of this process uses up one half at most.
-      timer = setTimeout(() => {
-        timer = setTimeout(() => setImmediate(reject, fault), commandTimeoutMs / 2);
-      }, commandTimeoutMs / 2);
+    const late = Promise.withResolvers<never>();
+    const endLimit = limitTime(commandTimeoutMs, () => {
+      late.reject(new Error(`redis took more than ${commandTimeoutMs} ms`));
     });
     try {
       // The client's own time-out covers only commands that it has not sent yet.
-      return await Promise.race([commands(this.#client), late]);
+      return await Promise.race([commands(this.#client), late.promise]);
     } catch (cause) {
       // The disconnection has been logged.
       if (this.#client.isReady) this.#logUnanswered(cause);
       const options = { cause, retryAfterMs };
       throw new PartylineError('overloaded', describeFault(cause), options);
     } finally {
-      clearTimeout(timer);
+      endLimit();
     }
   }
 
