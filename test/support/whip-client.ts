@@ -10,6 +10,11 @@ import { eventually } from './gateway.ts';
 
 const SDP = 'application/sdp';
 
+/** Content type of a DTLS record with an alert (RFC 6347, section 4.1). */
+const DTLS_ALERT = 21;
+/** Position of the epoch in a record of DTLS, bytes: it is 0 until both sides encrypt. */
+const EPOCH_AT = 3;
+
 /** Address to which a client of WHIP or WHEP posts, and its key. */
 export type WhipTarget = { url: string; apiKey: string };
 
@@ -38,6 +43,7 @@ export class WhipClient {
   #packets: Buffer[] = [];
   #location = '';
   #etag = '';
+  #isEnded = false;
 
   private constructor(kind: WhipKind, payloadType: number) {
     this.#payloadType = payloadType;
@@ -85,7 +91,8 @@ export class WhipClient {
     client.#location = response.headers.get('location') ?? '';
     client.#etag = response.headers.get('etag') ?? '';
     await connection.setRemoteDescription({ type: 'answer', sdp });
-    await eventually('connected', () => connection.connectionState === 'connected', 15_000);
+    connection.iceTransports[0]!.connection.onData.subscribe((bytes) => client.#noteEnd(bytes));
+    await eventually('connected', () => connection.connectionState === 'connected');
     return client;
   }
 
@@ -96,11 +103,20 @@ export class WhipClient {
 
   /** True when the gateway has ended DTLS. */
   get isEnded(): boolean {
-    return this.#connection.dtlsTransports.every(({ state }) => state === 'closed');
+    return this.#isEnded;
   }
 
   get etag(): string {
     return this.#etag;
+  }
+
+  /**
+   * Notes an encrypted alert, which ends DTLS. The state of werift's transport does not tell it each time: werift takes one encrypted
+   * alert in ten for a plain one, by the first bytes of its nonce, and drops it.
+   */
+  #noteEnd(bytes: Buffer): void {
+    if (bytes[0] !== DTLS_ALERT || bytes.length < EPOCH_AT + 2) return;
+    if (bytes.readUInt16BE(EPOCH_AT) > 0) this.#isEnded = true;
   }
 
   /** Asks something of its session. */
