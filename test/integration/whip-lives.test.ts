@@ -421,7 +421,7 @@ test('at the deadline of a drain DTLS is closed', async () => {
   const gateway = await openGateway();
   const speaker = await WhipClient.connect('whip', gateway, '/whip/a?peer=obs');
   cleanUps.push(() => speaker.vanish());
-  const left = gateway.leave(500);
+  const left = gateway.leave(3000);
   expect((await speaker.ask('GET')).status).toBe(200);
   await left;
   expect(gateway.counts()).toEqual({ sessions: 0, rooms: 0 });
