@@ -4,6 +4,7 @@ import { oggOpus, webmOpus } from '../support/containers.ts';
 import { readFixture } from '../support/fixtures.ts';
 import { eventually } from '../support/gateway.ts';
 import { mp4Of } from '../support/mp4.ts';
+import { slownessOfMachine } from '../support/slowness.ts';
 import { opusTone, play } from '../support/sound.ts';
 import { useGateway } from '../support/use-gateway.ts';
 
@@ -72,7 +73,7 @@ const REFUSALS = ['unsupported_audio', 'audio_rate_exceeded', 'rate_limited'];
 const faultsOf = ({ messages }: TestClient): string[] =>
   messages.flatMap((message) => (message.type === 'error' ? [message.code] : []));
 
-/** Longest time for which the gateway may serve nobody else, ms of CPU: three times what it takes. */
+/** Longest time for which the gateway may serve nobody else, ms of CPU of the reference machine: three times what it takes. */
 const MAX_BUSY_MS = 100;
 
 /** CPU time of this thread, in which the gateway runs, ms: other programs on the machine do not lengthen it. */
@@ -100,6 +101,7 @@ function watchEventLoop(): () => number {
 test.each(STREAMS)('%s: others hear every frame and are answered', async (_name, audio, make) => {
   const [ada, bob] = [await enter('ada', { room: 'b' }), await enter('bob', { room: 'b' })];
   const messages = make();
+  const mostBusyMs = MAX_BUSY_MS * (await slownessOfMachine());
   const attacker = await connect({ peer: 'eve', room: 'a', audio });
   await attacker.next('joined');
   const tone = await opusTone(1000, 0.5, 1000);
@@ -115,6 +117,6 @@ test.each(STREAMS)('%s: others hear every frame and are answered', async (_name,
   const isOver = attacker.closed.then(() => 'out');
   const left = attacker.ask({ type: 'leave' }, 'left').then(() => 'read');
   expect(await Promise.race([isOver, left])).toBeOneOf(['out', 'read']);
-  expect(longestBusy()).toBeLessThan(MAX_BUSY_MS);
-  expect(answeredAfterMs).toBeLessThan(MAX_BUSY_MS);
+  expect(longestBusy()).toBeLessThan(mostBusyMs);
+  expect(answeredAfterMs).toBeLessThan(mostBusyMs);
 });
