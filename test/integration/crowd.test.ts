@@ -75,30 +75,37 @@ const BEFORE_CONNECTED = 4;
 
 test('browsers that enter one room and speak at once, and never connect: each is offered few others, once', async () => {
   const browsers = 20;
+  const speak = async (peer: string, ssrc: number) => {
+    const client = await connect({ peer });
+    const { webrtc } = await client.ask({ type: 'join', room: 'crowd', media: 'webrtc' }, 'joined');
+    client.send({
+      type: 'produce',
+      transport_id: webrtc!.send_transport.id,
+      kind: 'audio',
+      rtp_parameters: {
+        codecs: [{ mimeType: 'audio/opus', payloadType: 111, clockRate: 48_000, channels: 2 }],
+        encodings: [{ ssrc }],
+      },
+    });
+    await client.next('produced');
+    return client;
+  };
   const clients = await Promise.all(
-    Array.from({ length: browsers }, async (_, index) => {
-      const client = await connect({ peer: `browser ${index}` });
-      const { webrtc } = await client.ask(
-        { type: 'join', room: 'crowd', media: 'webrtc' },
-        'joined',
-      );
-      client.send({
-        type: 'produce',
-        transport_id: webrtc!.send_transport.id,
-        kind: 'audio',
-        rtp_parameters: {
-          codecs: [{ mimeType: 'audio/opus', payloadType: 111, clockRate: 48_000, channels: 2 }],
-          encodings: [{ ssrc: 1000 + index }],
-        },
-      });
-      await client.next('produced');
-      return client;
-    }),
+    Array.from({ length: browsers }, (_, index) => speak(`browser ${index}`, 1000 + index)),
   );
   const offered = ({ messages }: TestClient) =>
     messages.flatMap((message) => (message.type === 'new_consumer' ? [message.peer] : []));
   await eventually('some are offered', () =>
     clients.every((client) => offered(client).length >= BEFORE_CONNECTED),
+  );
+  await speak('late', 2000);
+  // An offer too many of it, or of another, would come before the answer of the same media worker.
+  await Promise.all(
+    clients.map(async (client) => {
+      const { webrtc } = await client.next('joined');
+      const transport_id = webrtc!.recv_transport.id;
+      await client.ask({ type: 'restart_ice', transport_id }, 'ice_restarted');
+    }),
   );
   for (const client of clients) {
     expect(offered(client)).toHaveLength(BEFORE_CONNECTED);
