@@ -94,7 +94,7 @@ test.each(['hangs', 'is killed'] as const)(
   'Redis %s: calls go on, new connections are put off; when it is back, all is well',
   async (what) => {
     const redis = await openRedis();
-    const timings = { redis: { commandTimeoutMs: 300 } };
+    const timings = { redis: { commandTimeoutMs: 1000 } };
     const gateway = await openGateway({ REDIS_URL: redis.url }, timings);
     const [alice, bob] = [await enter(gateway, 'alice'), await enter(gateway, 'bob')];
     if (what === 'hangs') redis.hang();

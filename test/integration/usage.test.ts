@@ -225,7 +225,7 @@ describe('usage workers', () => {
     async (what) => {
       const opened = await openUsage();
       const { redis, usage } = opened;
-      const commandTimeoutMs = 300;
+      const commandTimeoutMs = 1000;
       await startWorker(redis, { commandTimeoutMs, longestReconnectMs: 100 });
       if (what === 'hangs') redis.hang();
       else await redis.kill();
@@ -311,7 +311,7 @@ describe('the minutes of a gateway', () => {
     const redis = await openRedis();
     const gateway = await openGateway(
       { REDIS_URL: redis.url },
-      { ...QUICK_WRITES, redis: { commandTimeoutMs: 300 } },
+      { ...QUICK_WRITES, redis: { commandTimeoutMs: 1000 } },
     );
     const { apiKey, id } = await createAccount(redis, 'starter');
     const joiningMs = performance.now();

@@ -386,7 +386,7 @@ describe('faults', () => {
       const redis = await TestRedis.start(folder);
       cleanUps.push(() => redis.kill());
       const { receiver, id } = await openHook(redis);
-      const commands = { commandTimeoutMs: 300 };
+      const commands = { commandTimeoutMs: 1000 };
       await openWorker(redis, { sweepEveryMs: 100 }, {}, { redis: commands });
       const node = await openNode(redis, {}, { retryAfterMs: 200 }, commands);
       const tell = vi.spyOn(WebhookStore.prototype, 'tell');
