@@ -55,10 +55,17 @@ test('sent right behind a join that is refused: dropped, and what follows a good
 });
 
 test('two speakers: each hears the other untouched, a third hears both', async () => {
-  const [alice, bob, carol] = [await enter('alice'), await enter('bob'), await enter('carol')];
   const [low, high] = [await opusTone(440, 0.3, 2000), await opusTone(1500, 0.3, 2000)];
-  await Promise.all([play(alice, low), play(bob, high)]);
-  await eventually('nearly all', () => [bob, carol].every(({ frames }) => frames.length > 90));
+  const { bob, carol } = await undisturbed(async (number) => {
+    const enterRoom = (peer: string) => enter(peer, { room: `two ${number}` });
+    const [alice, listener] = [await enterRoom('alice'), await enterRoom('bob')];
+    const third = await enterRoom('carol');
+    await Promise.all([play(alice, low), play(listener, high)]);
+    await eventually('nearly all', () =>
+      [listener, third].every(({ frames }) => frames.length > 90),
+    );
+    return { bob: listener, carol: third };
+  });
   const heardByBob = await decodeOpus(bob.frames.slice(30));
   expect(toDb(amplitudeOf(heardByBob, 440) / 0.3)).toBeGreaterThan(-1.5);
   expect(toDb(amplitudeOf(heardByBob, 1500) / 0.3)).toBeLessThan(-40);

@@ -3,7 +3,6 @@ import { isDeepStrictEqual } from 'node:util';
 import { Application } from 'libopus-wasm';
 import { describe, expect, test } from 'vitest';
 import { type AudioFormat, formatAudioFormat, parseAudioFormat } from '../../src/audio/format.ts';
-import type { TestClient } from '../support/client.ts';
 import { eventually } from '../support/gateway.ts';
 import { findGlitches } from '../support/glitches.ts';
 import {
@@ -243,18 +242,18 @@ test.each<AudioFormat>([OPUS, PCM, { codec: 'pcmu', rateHz: 8000, channels: 1 }]
     );
     const messages =
       format.codec === 'opus' ? await encodeOpus(murmur) : sampleMessages(format, murmur);
-    const { speaker, opus, pcm } = await openRoom(enter, 'a', format);
-    const saidMs: Record<'opus' | 'pcm', number[]> = { opus: [], pcm: [] };
-    for (const [i, message] of messages.entries()) {
-      await play(speaker, [message]);
-      for (const [name, { frames }] of Object.entries({ opus, pcm }) as [
-        'opus' | 'pcm',
-        TestClient,
-      ][]) {
-        while (saidMs[name].length < frames.length) saidMs[name].push(i * 20);
+    const { opus, pcm, saidMs } = await undisturbed(async (number) => {
+      const room = await openRoom(enter, `onset ${number}`, format);
+      const said: Record<'opus' | 'pcm', number[]> = { opus: [], pcm: [] };
+      for (const [i, message] of messages.entries()) {
+        await play(room.speaker, [message]);
+        for (const name of ['opus', 'pcm'] as const) {
+          while (said[name].length < room[name].frames.length) said[name].push(i * 20);
+        }
+        await new Promise((resolve) => setTimeout(resolve, 20));
       }
-      await new Promise((resolve) => setTimeout(resolve, 20));
-    }
+      return { opus: room.opus, pcm: room.pcm, saidMs: said };
+    });
     for (const [name, heardAs, { frames }] of [
       ['opus', OPUS, opus],
       ['pcm', PCM, pcm],
