@@ -32,7 +32,7 @@ const SOON_MS = 20_000;
 const OPERATOR_KEY = 'operator-key-of-the-tests';
 /** For whoever meets a Redis that does not answer. */
 const IMPATIENT = timingsOf({
-  redis: { startWithinMs: 800, ownerWaitMs: 400, checkServerEveryMs: 200 },
+  redis: { startWithinMs: 2500, ownerWaitMs: 400, checkServerEveryMs: 200 },
 });
 /** For whoever meets a folder in use. */
 const IN_A_HURRY = timingsOf({ redis: { ownerWaitMs: 400 } });
