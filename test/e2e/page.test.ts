@@ -113,7 +113,7 @@ test('the page shows a peer as speaking for as long as it speaks', async () => {
   await takeScreenshots(ada);
   await speech.close();
   await expectSpeaking(ada, 'door phone', false);
-  expect(await ada.person('Ada').getAttribute('data-speaking')).toBe('true');
+  await expect.poll(() => ada.person('Ada').getAttribute('data-speaking')).toBe('true');
 });
 
 /** For docs/: SCREENSHOT=docs/room writes docs/room.png, docs/room-dark.png and docs/room-phone.png. */
