@@ -1,14 +1,18 @@
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:net';
 
+/** Largest number of test files that run side by side. */
+const FILES_AT_ONCE = 6;
+/** Number of this test file among those that run side by side, for a range of ports of its own. */
+export const FILE_NUMBER = Number(process.env['VITEST_POOL_ID'] ?? 0) % FILES_AT_ONCE;
+
 /**
- * Ports below those that the kernel hands out, so that none of them is given to a connection before a test uses it. Each test file
- * begins elsewhere.
+ * Ports below those that the kernel hands out, so that none of them is given to a connection before a test uses it. A file that comes
+ * after another begins elsewhere in the same range.
  */
-const FIRST_PORT = 10_000;
-const PORTS = 8000;
-const STEP = 400;
-let next = (Number(process.env['VITEST_POOL_ID'] ?? 0) * STEP + process.pid) % PORTS;
+const PORTS = 1300;
+const FIRST_PORT = 10_000 + FILE_NUMBER * PORTS;
+let next = process.pid % PORTS;
 
 /** TCP ports that were free a moment ago, found all at once, so that none is found twice. */
 export async function freePorts(count: number): Promise<number[]> {

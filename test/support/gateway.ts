@@ -7,6 +7,7 @@ import { readSettings } from '../../config/settings.ts';
 import { type TimingOverrides, timingsWith } from '../../config/timings.ts';
 import { openApp } from '../../src/app.ts';
 import type { App } from '../../src/app/opening.ts';
+import { FILE_NUMBER } from './free-ports.ts';
 
 /** A real gateway in this process: its own media workers and its own Redis, in a folder of its own. */
 export type TestGateway = App & { apiKey: string };
@@ -19,9 +20,7 @@ export const silentLog = Fastify().log;
  * that the kernel hands out, and apart from those that gateways take for other ends.
  */
 const PORTS_OF_FILE = 700;
-const FILES_AT_ONCE = 6;
-const FIRST_RTC_PORT =
-  61_000 + (Number(process.env['VITEST_POOL_ID'] ?? 0) % FILES_AT_ONCE) * PORTS_OF_FILE;
+const FIRST_RTC_PORT = 61_000 + FILE_NUMBER * PORTS_OF_FILE;
 let nextRtcPort = FIRST_RTC_PORT + (process.pid % 35) * 20;
 
 /** A WebRTC port that, like the one after it, no process of this machine has. */
