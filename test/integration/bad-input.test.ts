@@ -174,7 +174,7 @@ describe('bad input', () => {
       client.send({ type: 'leave', id: i });
     }
     const answers = () => client.messages.filter((message) => message.reply_to !== undefined);
-    await client.until('all answers', () => answers().length === 1000 || undefined, 20_000);
+    await client.until('all answers', () => answers().length === 1000 || undefined);
     const expected = Array.from({ length: 500 }, (_, i) => [`join ${i}`, i]).flat();
     expect(answers().map((message) => message.reply_to)).toEqual(expected);
     expect(answers().every(({ type }) => type === 'joined' || type === 'left')).toBe(true);

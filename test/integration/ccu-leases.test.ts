@@ -174,7 +174,7 @@ test('a lease that Redis gives after the time-out is given back', async () => {
   await expect(late).rejects.toMatchObject({ code: 'overloaded' });
   leases.server.goOn();
   const isGiven = () => leases.redis.run((client) => client.exists('partyline:ccu:1:order'));
-  await expect.poll(() => isGiven().catch(() => 0), { timeout: 5000 }).toBe(1);
+  await expect.poll(() => isGiven().catch(() => 0)).toBe(1);
   await eventually('it is free', async () => (await leases.other.count(1)) === 0);
 });
 
@@ -198,7 +198,7 @@ test('a resumption that Redis answers too late leaves the place and the settings
   const isGranted = async () => ![null, order].includes(await read(leaseOrderKey(1)));
   await eventually('the lease is granted', isGranted);
   const holders = () => leases.redis.run((client) => client.hGetAll(leaseKeys(1)[1]!));
-  await expect.poll(holders, { timeout: 5000 }).toEqual({});
+  await expect.poll(holders).toEqual({});
   const next = await leases.other.admit(holder('next'), 5, false, { sessionId: 's', settings: '' });
   expect(next).toMatchObject(asResumed);
 });
@@ -271,7 +271,7 @@ test('a room and settings that a failover has set back are written again after t
     .catch(() => {});
   const stored = () =>
     leases.redis.run((client) => client.hGet(settingsKey, 'alice')).catch(() => '');
-  await expect.poll(stored, { timeout: 5000 }).toBe('s muted');
+  await expect.poll(stored).toBe('s muted');
   await eventually(
     'the room is back',
     async () => (await leases.one.findPlace(alice))?.room === 'kitchen',

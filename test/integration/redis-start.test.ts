@@ -198,17 +198,9 @@ test('an own Redis that hangs is killed and started again, with all that was the
   const { url, api_key: apiKey } = await gateway.ready();
   const [server] = await redisServersIn(gateway.dataDir);
   process.kill(server!, 'SIGSTOP');
-  await eventually(
-    'it is killed',
-    () => gateway.logged('redis-server hangs; killed').length > 0,
-    15_000,
-  );
+  await eventually('it is killed', () => gateway.logged('redis-server hangs; killed').length > 0);
   const headers = { authorization: `Bearer ${apiKey}` };
-  await eventually(
-    'it is there again',
-    async () => (await fetch(`${url}/api/me`, { headers })).ok,
-    15_000,
-  );
+  await eventually('it is there again', async () => (await fetch(`${url}/api/me`, { headers })).ok);
   const servers = await redisServersIn(gateway.dataDir);
   expect(servers).toHaveLength(1);
   expect(servers).not.toContain(server);

@@ -6,10 +6,10 @@ import { useStack } from '../support/use-stack.ts';
 
 const { openNodes, enter, connect } = useStack();
 
-/** Far less than the time for which the place would be kept. */
-const SOON_MS = 5000;
+/** Half of the time for which the place would be kept. */
+const SOON_MS = 30_000;
 
-async function open(resumeMs = 60_000, timings: TimingOverrides = {}) {
+async function open(resumeMs = 2 * SOON_MS, timings: TimingOverrides = {}) {
   const [one, other] = await openNodes(2, { RESUME_MS: `${resumeMs}` }, undefined, timings);
   const bob = await enter(one!, 'bob');
   const alice = await enter(one!, 'alice');

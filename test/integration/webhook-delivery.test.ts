@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { type Change, joined, left, type WebhookEvent } from '../../src/webhooks/events.ts';
 import { workerCounters } from '../../workers/worker-counters.ts';
-import { eventually as eventuallyWithin } from '../support/gateway.ts';
+import { eventually } from '../support/gateway.ts';
 import { untilTaken, useWebhooks, VISIT, visit } from '../support/use-webhooks.ts';
 
 const {
@@ -15,10 +15,6 @@ const {
   openStore,
   openRedis,
 } = useWebhooks();
-
-/** Workers and receivers may be slow on a machine that is busy with other tests. */
-const eventually = (what: string, condition: () => boolean | Promise<boolean>) =>
-  eventuallyWithin(what, condition, 15_000);
 
 const hang = () => new Promise<number>(() => {});
 

@@ -153,7 +153,7 @@ describe('two nodes', () => {
         for (const room of rooms) for (const peer of peers) node.peerLeft(id, room, peer, 'left');
       }
       await Promise.all(nodes.map((node) => node.close()));
-      await eventually('all is sent', async () => (await countWaiting(redis)).events === 0, 20_000);
+      await eventually('all is sent', async () => (await countWaiting(redis)).events === 0);
       expect(rooms.flatMap((room) => faultsOf(eventsOf(receiver, room)))).toEqual([]);
       expect(receiver.mostAtOnce).toBe(1);
     },
@@ -322,7 +322,7 @@ describe('a webhook that fails', () => {
       visit(node, id);
       visit(node, id, 'b');
     }
-    await untilTaken(receiver, 32, 25_000);
+    await untilTaken(receiver, 32);
     const storyIn = (room: string) => receiver.story.filter((event) => event.includes(` ${room}`));
     expect(storyIn('a')).toEqual([...VISIT, ...VISIT, ...VISIT, ...VISIT]);
     expect(storyIn('b').length).toBe(16);
@@ -367,13 +367,13 @@ describe('faults', () => {
     const doomed = spawn(process.execPath, [program, redis.url], { stdio: 'inherit' });
     receiver.answer = () => new Promise<number>(() => {});
     visit(await openNode(redis), id);
-    await eventually('a request', () => receiver.received.length === 1, 15_000);
+    await eventually('a request', () => receiver.received.length === 1);
     const exited = once(doomed, 'exit');
     doomed.kill('SIGKILL');
     await exited;
     receiver.answer = () => 204;
     await openWorker(redis);
-    await untilTaken(receiver, 4, 15_000);
+    await untilTaken(receiver, 4);
     expect(receiver.story).toEqual(VISIT);
     expect(receiver.received[0]!.event).toEqual(receiver.taken[0]!.event);
   });
@@ -405,7 +405,7 @@ describe('faults', () => {
       if (what === 'hangs') redis.goOn();
       else await redis.restart();
       await expect
-        .poll(() => receiver.story, { timeout: 15_000 })
+        .poll(() => receiver.story)
         .toEqual([
           'room_started a',
           'peer_joined a/ada',
@@ -540,7 +540,7 @@ describe('faults', () => {
       return 200;
     };
     visit(node, id);
-    await untilTaken(receiver, 404, 20_000);
+    await untilTaken(receiver, 404);
     expect(receiver.received.length).toBe(404);
   });
 });
@@ -568,7 +568,7 @@ test('a gateway tells that the minutes are used up, and /metrics has the counts'
     },
   ]);
   const isTold = () => receiver.story.includes('quota_exhausted');
-  await eventually('it is told', isTold, 20_000);
+  await eventually('it is told', isTold);
   const metrics = await (await fetch(`${gateway.url}/metrics`)).text();
   expect(metrics).toMatch(/^partyline_webhook_rooms_waiting \d/m);
   expect(metrics).toMatch(/^partyline_webhook_events_dropped 0/m);

@@ -54,7 +54,7 @@ export class FailoverRedis {
     const primary = await redis.#startServer(port);
     for (const replica of replicas) await redis.#startServer(replica, primary);
     for (const sentinel of await freePorts(3)) await redis.#startSentinel(sentinel, primary);
-    await eventually('sentinels and replicas know each other', () => redis.#isComplete(), 20_000);
+    await eventually('sentinels and replicas know each other', () => redis.#isComplete());
     return redis;
   }
 

@@ -84,7 +84,7 @@ export function useWebhooks() {
   };
 }
 
-export const untilTaken = (receiver: WebhookReceiver, events: number, timeoutMs = 15_000) =>
+export const untilTaken = (receiver: WebhookReceiver, events: number, timeoutMs?: number) =>
   eventually(`${events} events`, () => receiver.story.length === events, timeoutMs);
 
 /** Events of a {@link visit}. */
