@@ -68,7 +68,7 @@ test.each(['SIGTERM', 'SIGKILL'] as const)(
       async () => expect(await status.innerText()).toMatch(/Trying again/),
       SETTLING,
     );
-    await gateway.exited;
+    await gateway.exitCode();
     const again = await start({ PORT: new URL(url).port }, gateway.dataDir);
     expect((await again.ready()).api_key).toBe(apiKey);
     const legacy = await enter(url, apiKey);

@@ -139,7 +139,7 @@ describe('one owner of a data folder', () => {
     expect(answer.status).toBe(503);
     expect(((await answer.json()) as { detail: string }).detail).toContain('No space left');
     const second = await start(IN_A_HURRY, folder);
-    expect(await second.exited).toBe(1);
+    expect(await second.exitCode()).toBe(1);
     expect(second.output).toMatch(/another gateway uses .*set DATA_DIR or REDIS_URL/);
     expect(await redisServersIn(folder)).toEqual(servers);
     await rm(join(folder, 'filler'));
@@ -158,7 +158,7 @@ describe('one owner of a data folder', () => {
     cleanUps.push(() => disk.unmount());
     fill(disk.folder);
     const gateway = await start({}, disk.folder);
-    expect(await gateway.exited).toBe(1);
+    expect(await gateway.exitCode()).toBe(1);
     expect(gateway.output).toContain('No space left on device');
   });
 
@@ -181,7 +181,7 @@ describe('one owner of a data folder', () => {
       });
     }
     const second = await start(IMPATIENT, dataDir);
-    expect(await second.exited).toBe(1);
+    expect(await second.exitCode()).toBe(1);
     expect(second.output).toMatch(/another gateway uses .*its redis-server does not answer/);
     expect(await redisServersIn(dataDir)).toEqual(servers);
     process.kill(servers[0]!, 'SIGCONT');
@@ -197,9 +197,9 @@ describe('one owner of a data folder', () => {
     const servers = await redisServersIn(dataDir);
     process.kill(servers[0]!, 'SIGSTOP');
     gateway.child.kill('SIGKILL');
-    await gateway.exited;
+    await gateway.exitCode();
     const refused = await start(IMPATIENT, dataDir);
-    expect(await refused.exited).toBe(1);
+    expect(await refused.exitCode()).toBe(1);
     expect(refused.output).toMatch(/another gateway uses .*its redis-server does not answer/);
     expect(await redisServersIn(dataDir)).toEqual(servers);
     process.kill(servers[0]!, 'SIGCONT');
@@ -218,7 +218,7 @@ describe('one owner of a data folder', () => {
     const gateway = await start();
     await gateway.ready();
     const second = await start(IN_A_HURRY, gateway.dataDir, container);
-    expect(await second.exited).toBe(1);
+    expect(await second.exitCode()).toBe(1);
     expect(second.output).toContain('another gateway uses');
     expect(await redisServersIn(gateway.dataDir)).toHaveLength(1);
   });
@@ -228,7 +228,7 @@ describe('one owner of a data folder', () => {
     const redis = await TestRedis.startAt(folder);
     cleanUps.push(() => redis.kill());
     const gateway = await start(IN_A_HURRY, folder);
-    expect(await gateway.exited).toBe(1);
+    expect(await gateway.exitCode()).toBe(1);
     expect(gateway.output).toContain('another gateway uses');
     expect(await create(folder)).toMatchObject({ id: 1 });
     expect(await redisServersIn(folder)).toHaveLength(1);
@@ -314,7 +314,7 @@ describe('the content of a data folder', () => {
     const gateway = await start();
     await gateway.ready();
     gateway.child.kill('SIGTERM');
-    await gateway.exited;
+    await gateway.exitCode();
     const { dataDir } = gateway;
     const names = await readdir(dataDir, { recursive: true });
     for (const name of ['.', ...names]) await chmod(join(dataDir, name), 0o777);
@@ -340,7 +340,7 @@ describe('the content of a data folder', () => {
       expect({ name, uid: file.uid }).toEqual({ name, uid });
     }
     gateway.child.kill('SIGTERM');
-    expect(await gateway.exited).toBe(0);
+    expect(await gateway.exitCode()).toBe(0);
   });
 
   test('is not mixed with the files of others, and what cannot be read is named', async ({
@@ -349,7 +349,7 @@ describe('the content of a data folder', () => {
     const shared = await newFolder();
     await chmod(shared, 0o1777);
     const gateway = await start({}, shared);
-    expect(await gateway.exited).toBe(1);
+    expect(await gateway.exitCode()).toBe(1);
     expect(gateway.output).toContain(`DATA_DIR ${shared} cannot be used: others use this folder`);
     const folder = await newFolder();
     await mkdir(join(folder, 'appendonlydir'));
@@ -358,7 +358,7 @@ describe('the content of a data folder', () => {
     spawnSync('chown', ['nobody', folder, join(folder, 'appendonlydir')]);
     const asNobody = ['setpriv', '--reuid', 'nobody', '--clear-groups', '--'];
     const locked = await start({}, folder, asNobody);
-    expect(await locked.exited).toBe(1);
+    expect(await locked.exitCode()).toBe(1);
     expect(locked.output).toMatch(/DATA_DIR .* cannot be used: .*appendonlydir\/some\.aof/);
   });
 });

@@ -126,7 +126,7 @@ test('wrong sentinels, passwords and names: gateway, worker and command end and 
       spawnAccounts(environment, ...CREATE),
       runWorker(environment),
       ...[gateway!, supervisor!].map(async (each) => {
-        const code = await each.exited;
+        const code = await each.exitCode();
         return { code, stderr: each.output };
       }),
     ]);

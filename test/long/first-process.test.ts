@@ -42,7 +42,7 @@ test.skipIf(!isPossible).each([
     await client.next('draining');
     expect((await started.descendantPids()).length).toBeGreaterThan(3);
     await client.close();
-    expect(await started.exited).toBe(0);
+    expect(await started.exitCode()).toBe(0);
     await untilEnded(below);
     expect(started.logged('drain ended')).toContainEqual(expect.objectContaining({ peers: 0 }));
   },

@@ -271,7 +271,7 @@ test.each(Object.entries(waysToLeave))(
     expect(await askToLeave(node, url)).toBe(true);
     for (const client of clients) await client.next('draining');
     for (const client of clients) await client.close();
-    expect(await node.exited).toBe(0);
+    expect(await node.exitCode()).toBe(0);
     await untilEnded(descendants);
   },
 );
@@ -297,7 +297,7 @@ describe('a node that runs', () => {
   test('keeps its port: another such node is told in a sentence, and nothing of that is left', async () => {
     const { port } = new URL((await node.ready()).url);
     const second = await start({ PORT: port });
-    expect(await second.exited).toBe(1);
+    expect(await second.exitCode()).toBe(1);
     expect(second.output).toMatch(/Partyline could not start\..*EADDRINUSE/);
     expect(await second.descendantPids()).toEqual([]);
   });
@@ -309,7 +309,7 @@ describe('a node that runs', () => {
     await client.next('draining');
     node.child.kill('SIGINT');
     expect(await client.closed).toBe(1012);
-    expect(await node.exited).toBe(0);
+    expect(await node.exitCode()).toBe(0);
   });
 });
 
@@ -318,7 +318,7 @@ test('a gateway that cannot start ends the others, and says why', async () => {
   await once(taken, 'listening');
   const { port } = taken.address() as AddressInfo;
   const node = await start({ RTC_PORT: String(port - 1) });
-  expect(await node.exited).toBe(1);
+  expect(await node.exitCode()).toBe(1);
   // The one before it may be taken too, by whoever was dealt it.
   const ports = `(${port - 1}|${port})`;
   expect(node.output).toMatch(

@@ -57,7 +57,7 @@ describe('npm start', () => {
     started.child.kill(signal);
     await client.next('draining');
     await client.close();
-    expect(await started.exited).toBe(0);
+    expect(await started.exitCode()).toBe(0);
     await untilEnded(below);
     expect(started.logged('drain began')).toContainEqual(
       expect.objectContaining({ by: signal, peers: 1 }),
@@ -88,7 +88,7 @@ describe('npm start', () => {
     const command = [process.execPath, ...startArguments(), `--end-with-parent=${gone.pid}`];
     const started = await GatewayProcess.startWith(command, { ...PATIENT });
     cleanUps.push(() => started.dispose());
-    expect(await started.exited).toBe(0);
+    expect(await started.exitCode()).toBe(0);
     expect(await started.descendantPids()).toEqual([]);
   });
 
@@ -98,7 +98,7 @@ describe('npm start', () => {
     await client.next('draining');
     started.child.kill('SIGINT');
     expect(await client.closed).toBe(1012);
-    expect(await started.exited).toBe(0);
+    expect(await started.exitCode()).toBe(0);
     await untilEnded(below);
   });
 
@@ -136,7 +136,7 @@ describe('a terminal', () => {
     const request = { type: 'restart_ice', transport_id: webrtc?.send_transport.id };
     await client.ask(request, 'ice_restarted');
     await client.close();
-    expect(await started.exited).toBe(0);
+    expect(await started.exitCode()).toBe(0);
     await untilEnded(below);
     expect(started.output.match(/drain began/g)).toHaveLength(1);
     expect(started.output).not.toContain('media worker died');
@@ -150,7 +150,7 @@ describe('a terminal', () => {
     await client.next('draining');
     started.child.stdin?.write(CTRL_C);
     expect(await client.closed).toBe(1012);
-    expect(await started.exited).toBe(0);
+    expect(await started.exitCode()).toBe(0);
     await untilEnded(below);
   });
 
@@ -219,7 +219,7 @@ describe('POST /api/admin/drain', () => {
       const shorter = await drain(url, { deadline_ms: 100 });
       expect(shorter).toEqual({ status: 202, body: { deadline_ms: 100 } });
       for (const each of clients) expect(await each.closed).toBe(1012);
-      expect(await started.exited).toBe(0);
+      expect(await started.exitCode()).toBe(0);
       expect(started.output).toMatch(/"by":"POST \/api\/admin\/drain from 127\.0\.0\.1"/);
     },
   );

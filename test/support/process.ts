@@ -9,6 +9,10 @@ import { startArguments } from './start-arguments.ts';
 
 /** Node, Redis and the media workers, on a machine that may be busy with other tests. */
 const START_TIMEOUT_MS = 60_000;
+/** Time in which a process exits that has been told to, or that fails. */
+const EXIT_TIMEOUT_MS = 60_000;
+/** Number of characters of the output of a process that hangs which its error has: its last lines. */
+const SHOWN_OUTPUT_LENGTH = 4000;
 
 /** Environment of a process that is to have shorter durations than the product's. */
 export const timingsOf = (overrides: TimingOverrides) => ({
@@ -76,6 +80,18 @@ export class GatewayProcess {
     if (this.child.exitCode !== null) throw new Error(`it has ended: ${this.output}`);
     const [, json] = /^ready (.*)$/m.exec(this.output) ?? [];
     return JSON.parse(json ?? '') as Ready;
+  }
+
+  /** Awaits its exit. @returns the exit code @throws {Error} with the end of its output if it does not exit */
+  async exitCode(): Promise<number | null> {
+    const hasExited = () => this.child.exitCode !== null || this.child.signalCode !== null;
+    try {
+      await eventually('its exit', hasExited, EXIT_TIMEOUT_MS);
+    } catch (fault) {
+      const shown = this.output.slice(-SHOWN_OUTPUT_LENGTH);
+      throw new Error(`it has not exited: ${shown}`, { cause: fault });
+    }
+    return this.exited;
   }
 
   /** The processes that it has started, and those that they have, which still run. */
