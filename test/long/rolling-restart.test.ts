@@ -24,6 +24,8 @@ class LegacyClient {
   readonly #timer: NodeJS.Timeout;
   #client: TestClient | undefined;
   #isStopped = false;
+  /** True while it stays connected but sends nothing. */
+  isSilent = false;
   /** Names of those who are in the room, by the numbers in the heads of their packets. */
   readonly #names = new Map<number, string>();
   /** By speaker, when it was heard last, and the longest that nothing was heard of it. */
@@ -34,7 +36,9 @@ class LegacyClient {
     this.name = name;
     this.#room = room;
     this.#nextNode = nextNode;
-    this.#timer = setInterval(() => this.#client?.sendAudio(packet), PACKET_MS);
+    this.#timer = setInterval(() => {
+      if (!this.isSilent) this.#client?.sendAudio(packet);
+    }, PACKET_MS);
     this.done = this.#stayConnected();
   }
 
@@ -86,7 +90,7 @@ const PACKET_MS = 120;
 const LONGEST_GAP_MS = 2000;
 
 test('three nodes are restarted one after the other under 100 peers: each is heard again within 2 s', async () => {
-  const slowness = await slownessOfMachine();
+  let slowness = await slownessOfMachine();
   const cluster = await openCluster({ DRAIN_MS: '500' });
   let nodes = [await cluster.start(), await cluster.start(), await cluster.start()];
   // As a load balancer does it: in turn.
@@ -100,16 +104,28 @@ test('three nodes are restarted one after the other under 100 peers: each is hea
   cleanUps.push(() => clients.forEach((client) => client.stop()));
   const isWhole = () => clients.every(({ heard }) => heard.size === 4);
   await eventually('everybody hears the other four', isWhole);
+  /** Measures the machine anew, without the load of the clients themselves: other programs may have slowed it down since. */
+  const measureAgain = async () => {
+    for (const client of clients) client.isSilent = true;
+    slowness = Math.max(slowness, await slownessOfMachine());
+    for (const client of clients) client.isSilent = false;
+  };
   for (const leaving of nodes) {
     nodes = [...nodes.filter((node) => node !== leaving), await cluster.start()];
     for (const { heard } of clients) heard.forEach((speaker) => (speaker.longestGapMs = 0));
     leaving.process.child.kill('SIGTERM');
-    expect(await leaving.process.exited).toBe(0);
+    expect(await leaving.process.exitCode()).toBe(0);
+    const exitedMs = performance.now();
     await sleep(2500);
+    // On a slow machine the limit is longer than that: a peer that is not heard again would be within it.
+    await eventually('everybody hears the other four again', () =>
+      clients.every(({ heard }) => [...heard.values()].every(({ atMs }) => atMs > exitedMs)),
+    );
     const nowMs = performance.now();
     const gaps = clients.flatMap(({ heard }) =>
       [...heard.values()].map(({ atMs, longestGapMs }) => Math.max(longestGapMs, nowMs - atMs)),
     );
+    await measureAgain();
     expect(Math.max(...gaps)).toBeLessThan(LONGEST_GAP_MS * slowness);
   }
   for (const client of clients) client.stop();
