@@ -3,6 +3,7 @@ import { TestBrowser } from '../support/browser.ts';
 import type { TestClient } from '../support/client.ts';
 import { TestProxy } from '../support/proxy.ts';
 import { SETTLING } from '../support/settling.ts';
+import { slownessOfMachine } from '../support/slowness.ts';
 import {
   amplitudeOf,
   decodeOpus,
@@ -21,6 +22,7 @@ const ROOM = 'kitchen';
 const SPOKEN = 0.5;
 const KEEP = { RESUME_MS: '15000' };
 const FRAME_MS = 20;
+/** On the machine on which the limits of tests were set: a slower one takes as much longer (decision 191). */
 const MAX_GAP_MS = 100;
 
 const { openGateway, openNodes, enter, cleanUps } = useStack();
@@ -81,6 +83,7 @@ async function expectMuteAndLeave(browser: TestBrowser, peer: string, legacy: Te
 }
 
 test('a connection is cut for 3 s: the sound goes on both ways, and then all is as it should be', async () => {
+  const slownessBefore = await slownessOfMachine();
   const { url, apiKey } = await openGateway(KEEP);
   const gateway = { url, apiKey };
   const proxy = await openProxy(url);
@@ -93,7 +96,8 @@ test('a connection is cut for 3 s: the sound goes on both ways, and then all is 
   const tone = await toneOf(2000);
   const endListening = await browser.listenTo('door phone');
   const fromMs = performance.now();
-  const before = { sent: await browser.packetsSent(), heard: legacy.frames.length };
+  // In this order, and in the opposite one at the end: packets sent while a slow browser answers are not missing.
+  const before = { heard: legacy.frames.length, sent: await browser.packetsSent() };
 
   proxy.cut();
   const status = browser.page.locator('#room-status');
@@ -114,13 +118,16 @@ test('a connection is cut for 3 s: the sound goes on both ways, and then all is 
   const missing = sent - (legacy.frames.length - before.heard);
   expect(sent).toBeGreaterThan(3000 / FRAME_MS / 2);
   const silentMs = await endListening();
-  expect(silentMs).toBeLessThan(MAX_GAP_MS);
-  expect(missing * FRAME_MS).toBeLessThan(MAX_GAP_MS);
   expect(await browser.names()).toEqual(['Ada', 'door phone', 'bob']);
   await expectToHear(browser, 'bob', 2000);
   expect(commotionOf('Ada', legacy)).toEqual(['peer_joined']);
   await speech.close();
   await expectMuteAndLeave(browser, 'Ada', legacy);
+  // Measured without the browser's own load.
+  await browser.close();
+  const mostMs = MAX_GAP_MS * Math.max(slownessBefore, await slownessOfMachine());
+  expect(silentMs).toBeLessThan(mostMs);
+  expect(missing * FRAME_MS).toBeLessThan(mostMs);
 });
 
 test('its node goes away: the browser is on another, nobody saw it leave, and it talks again', async () => {
@@ -135,7 +142,7 @@ test('its node goes away: the browser is on another, nobody saw it leave, and it
   proxy.leadTo(other!.url);
   await one!.leave();
   legacy.frames.length = 0;
-  await legacy.until('Ada’s voice', () => legacy.frames[9], 10_000);
+  await legacy.until('Ada’s voice', () => legacy.frames[9], SETTLING.timeout);
   await expectHeard(legacy);
   await expectToHear(browser, 'door phone', 1000);
   expect(commotionOf('Ada', legacy)).toEqual(['peer_joined']);
@@ -163,10 +170,11 @@ async function openTalk(environment: Record<string, string>) {
 }
 
 test('unreachable for most of the time for which its place is kept: the browser is back in time', async () => {
-  const { legacy, browser, cut, restore } = await openTalk({ RESUME_MS: '6000' });
+  const keptMs = Math.round(6000 * (await slownessOfMachine()));
+  const { legacy, browser, cut, restore } = await openTalk({ RESUME_MS: String(keptMs) });
   const fromMs = performance.now();
   await cut();
-  await new Promise((resolve) => setTimeout(resolve, fromMs + 3500 - performance.now()));
+  await new Promise((resolve) => setTimeout(resolve, fromMs + 0.58 * keptMs - performance.now()));
   restore();
   const status = browser.page.locator('#room-status');
   await vi.waitFor(
