@@ -4,6 +4,7 @@ import { CREATE, runWorker, spawnAccounts } from '../support/data-folder.ts';
 import { eventually } from '../support/gateway.ts';
 import { Newcomers } from '../support/newcomers.ts';
 import { timingsOf } from '../support/process.ts';
+import { slownessOfMachine } from '../support/slowness.ts';
 import { count, usageIn } from '../support/usage.ts';
 import { longestGap, summaryOf, useFailover } from '../support/use-failover.ts';
 import { useStack } from '../support/use-stack.ts';
@@ -59,12 +60,13 @@ test('the primary is killed under load: calls go on, newcomers get in, minutes a
   );
   const tookMs = performance.now() - killedMs;
   expect((await redis.primary()).port).not.toBe(killed.port);
-  // Redis was away for longer.
-  for (const gapMs of gaps) expect(gapMs()).toBeLessThan(2000);
+  const gapsMs = gaps.map((gapMs) => gapMs());
   for (const { messages } of [alice, bob]) {
     expect(messages.filter(({ type }) => type === 'peer_left' || type === 'error')).toEqual([]);
   }
   await newcomers.close();
+  // Redis was away for longer. The sound is sent and measured in this process, which a slow machine holds up.
+  expect(Math.max(...gapsMs)).toBeLessThan(2000 * (await slownessOfMachine()));
 
   // A minute that ended before the workers of the former primary could close it.
   await usage.write([count({}), count({ writer: 'node-2', websocketMs: 30_000 })]);
