@@ -41,7 +41,8 @@ test('a room that is spread over two media workers: each hears all the others, a
     );
     browsers.set(name, browser);
     await browser.join('a', name, used.gateway.apiKey);
-    await legacy.until('its sound', () => (legacy.frames.length > 50 ? true : undefined), 10_000);
+    const isHeard = () => (legacy.frames.length > 50 ? true : undefined);
+    await legacy.until('its sound', isHeard, SETTLING.timeout);
     legacy.frames.length = 0;
   }
   used.keep(keepPlaying(legacy, await opusTone(TONES_HZ.legacy, SPOKEN, 10_000)));
