@@ -36,6 +36,8 @@ let gateway: { url: string; apiKey: string };
 let safeUrl: string;
 let tone: Buffer[];
 
+/** Slowness of the machine when a test begins (decision 191): the durations that it promises are longer by this factor. */
+let slowness: number;
 let cleanUps: AsyncDisposableStack;
 let legacy: TestClient;
 let legacyEar: LegacyEar;
@@ -81,14 +83,14 @@ async function join(): Promise<number> {
   return Math.max(...soundedMs) - clickedMs;
 }
 
-/** Awaits that everybody is told of Ada's other way. */
-async function changesTo(kind: 'webrtc' | 'websocket', timeoutMs: number): Promise<void> {
+/** Awaits that everybody is told of Ada's other way. @param withinMs limit on the reference machine */
+async function changesTo(kind: 'webrtc' | 'websocket', withinMs: number): Promise<void> {
   const told = legacy.messages.length;
   const isTold = () =>
     legacy.messages
       .slice(told)
       .find((message) => message.type === 'peer_changed' && message.kind === kind);
-  await legacy.until(`Ada over ${kind}`, isTold, timeoutMs);
+  await legacy.until(`Ada over ${kind}`, isTold, withinMs * slowness);
 }
 
 /** Records what both ends hear, until `stop()`. */
@@ -109,9 +111,9 @@ async function record() {
 /** Figures of a test, for the table in docs/client.md. */
 const inWords = (figures: object) => JSON.stringify(figures);
 
-/** Both ends hear the other within 5 s, and most of what is said then. */
+/** Both ends hear the other within 5 s on the reference machine, and most of what is said then. */
 const GOOD = {
-  heardMs: expect.toSatisfy((ms: number) => ms < 5000),
+  heardMs: expect.toSatisfy((ms: number) => ms < 5000 * slowness),
   atLegacy: { share: expect.toSatisfy((share: number) => share > 0.75) },
   atBrowser: { share: expect.toSatisfy((share: number) => share > 0.75) },
 };
@@ -141,6 +143,7 @@ describe.skipIf(!Hosts.arePossible)('a browser', () => {
 
   beforeEach(async () => {
     cleanUps = new AsyncDisposableStack();
+    slowness = await slownessOfMachine();
     setNetwork(OPEN);
     const query = { room: ROOM, peer: 'door phone', api_key: gateway.apiKey, audio: 'opus' };
     legacy = await TestClient.connect(safeUrl, query);
@@ -201,7 +204,7 @@ describe.skipIf(!Hosts.arePossible)('a browser', () => {
       }
       await annotate(inWords({ againMs }));
       // The machine has two cores for all of this: the fastest tells what the client waits for.
-      expect(Math.min(...againMs)).toBeLessThan(1000);
+      expect(Math.min(...againMs)).toBeLessThan(1000 * slowness);
     },
   );
 
@@ -220,8 +223,8 @@ describe.skipIf(!Hosts.arePossible)('a browser', () => {
     await sleep(1500);
     const { atLegacy, atBrowser } = await recording.stop();
     await annotate(inWords({ atLegacy, atBrowser }));
-    expect(atLegacy.gapMs).toBeLessThan(3000);
-    expect(atBrowser.gapMs).toBeLessThan(3000);
+    expect(atLegacy.gapMs).toBeLessThan(3000 * slowness);
+    expect(atBrowser.gapMs).toBeLessThan(3000 * slowness);
     expect(namesOf('peer_left')).toEqual([]);
   });
 
@@ -233,13 +236,12 @@ describe.skipIf(!Hosts.arePossible)('a browser', () => {
     async ([, block, words], { annotate }) => {
       speak();
       await browser.page.goto(pageWith('webrtc'));
-      const timeout = 5000 * (await slownessOfMachine());
       await join();
       const status = () => browser.page.locator('#room-status').innerText();
       await expect.poll(status, SETTLING).toContain('You are in the room');
       const cutMs = Date.now();
       setNetwork(block);
-      await expect.poll(status, { timeout, interval: 50 }).toContain(words);
+      await expect.poll(status, { timeout: 5000 * slowness, interval: 50 }).toContain(words);
       await annotate(inWords({ words, saidMs: Date.now() - cutMs }));
       setNetwork(OPEN);
       await expect.poll(status, SETTLING).toContain('You are in the room');
@@ -308,7 +310,7 @@ describe.skipIf(!Hosts.arePossible)('a browser', () => {
     // change of six is enough.
     let leastMs = Infinity;
     for (let i = 0; i < 6 && leastMs > 100; i += 1) leastMs = Math.min(leastMs, await attempt());
-    expect(silentMs).toBeLessThan(10_000);
+    expect(silentMs).toBeLessThan(10_000 * slowness);
     expect(leastMs).toBeLessThanOrEqual(100);
     expect(namesOf('peer_left')).toEqual([]);
   }, 400_000);
