@@ -8,6 +8,7 @@ import { TestClient } from '../support/client.ts';
 import { eventually } from '../support/gateway.ts';
 import { recordedOffer } from '../support/offers.ts';
 import { GatewayProcess, timingsOf, untilEnded } from '../support/process.ts';
+import { slownessOfMachine } from '../support/slowness.ts';
 import { opusTone, play } from '../support/sound.ts';
 
 /** Two gateways on one port, as `PROCESSES=2` starts them. */
@@ -25,15 +26,22 @@ afterEach(async () => {
 
 const CHECK_EVERY_MS = 300;
 
+/** Slowness of the machine when these tests begin (decision 191): processes and requests have as much longer to answer. */
+let slowness: number;
+const slowly = (ms: number) => Math.round(ms * slowness);
+beforeAll(async () => {
+  slowness = await slownessOfMachine();
+});
+
 function launch(
   environment?: Record<string, string>,
   checkEveryMs = CHECK_EVERY_MS,
 ): Promise<GatewayProcess> {
   const processes = {
     aliveEveryMs: 200,
-    checkEveryMs,
+    checkEveryMs: slowly(checkEveryMs),
     firstRestartMs: 300,
-    answerWithinMs: 700,
+    answerWithinMs: slowly(700),
   };
   return GatewayProcess.start({
     PROCESSES: String(PROCESSES),
@@ -108,9 +116,9 @@ test('a gateway that is killed is back; calls on the other go on', async () => {
   expect(again).toMatchObject({ name: first?.['name'], rtcPort: first?.['rtcPort'] });
 });
 
-/** On a connection of its own, which may come to any of the processes. */
+/** Asks on a connection of its own, which may come to any of the processes. @param withinMs limit on the reference machine */
 async function ask(url: string, withinMs = 2000): Promise<{ status?: number; body: string }> {
-  const request = get(url, { agent: false, signal: AbortSignal.timeout(withinMs) });
+  const request = get(url, { agent: false, signal: AbortSignal.timeout(slowly(withinMs)) });
   const [response] = (await once(request, 'response')) as [IncomingMessage];
   return { status: response.statusCode!, body: await text(response) };
 }
