@@ -144,11 +144,11 @@ test('a client that begins with sound stays in its process, and is heard all the
     await speaker.next('welcome');
     speaker.sendAudio(packet!);
     await speaker.ask({ type: 'join', room }, 'joined');
-    for (let frames = 0; listener.frames.length === 0; frames += 1) {
-      expect(frames).toBeLessThan(100);
+    await eventually('the speaker is heard', async () => {
       speaker.sendAudio(packet!);
       await sleep(20);
-    }
+      return listener.frames.length > 0;
+    });
   }
   const movedPeers = node.logged('session ended').map(({ peer }) => peer as string);
   expect(movedPeers.filter((peer) => peer.startsWith('speaker'))).toEqual([]);
@@ -226,7 +226,8 @@ test('a process that hangs keeps nobody waiting, and nothing open', async () => 
 });
 
 test('a client that resumes its session is where it was, whichever process takes the connection', async () => {
-  const { url, apiKey } = await start();
+  // Its place is kept for as long as a slow machine needs to connect.
+  const { url, apiKey } = await start({ RESUME_MS: '60000' });
   const query = { room: 'a', api_key: apiKey };
   const bob = await TestClient.connect(url, { ...query, peer: 'bob' });
   await bob.next('joined');
