@@ -28,7 +28,7 @@ const burstsOf = ({ page }: TestBrowser) => page.evaluate(() => window.burstsMs 
 test.for(['websocket', 'webrtc'])(
   'half of the bursts over %s are heard within 150 ms, and all within 300 ms',
   async (transport, { annotate }) => {
-    const slowness = await slownessOfMachine();
+    const slownessBefore = await slownessOfMachine();
     const [mouth, ear] = [
       await openBrowser(transport, 'mouth'),
       await openBrowser(transport, 'ear'),
@@ -52,6 +52,9 @@ test.for(['websocket', 'webrtc'])(
       .toSorted((a, b) => a - b);
     const p50 = delaysMs[Math.floor(delaysMs.length / 2)] ?? Infinity;
     const figures = `p50 ${Math.round(p50)} ms, longest ${Math.round(delaysMs.at(-1) ?? 0)} ms`;
+    // Without the browsers' own load.
+    await Promise.all([mouth.close(), ear.close()]);
+    const slowness = Math.max(slownessBefore, await slownessOfMachine());
     await annotate(`${figures} of ${delaysMs.length}; stats: ${JSON.stringify(stats)}`);
     expect(delaysMs).toHaveLength(said.length);
     expect(said.length).toBeGreaterThan(BURSTS - 3);
