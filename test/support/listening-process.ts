@@ -1,8 +1,7 @@
 import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { TestClient } from './client.ts';
-import { StoppableProcess } from './stoppable-process.ts';
+import { nextMessage, StoppableProcess } from './stoppable-process.ts';
 
 /** Index of the client that hears PCM. */
 export const PCM_INDEX = 0;
@@ -30,15 +29,14 @@ export class ListeningProcess extends StoppableProcess {
     const child = spawn(command[0]!, command.slice(1), {
       stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
     });
-    await once(child, 'message');
+    await nextMessage(child);
     return new ListeningProcess(child);
   }
 
   async heard(): Promise<Heard[]> {
-    const answer = once(this.child, 'message');
+    const answer = nextMessage(this.child);
     this.child.send('heard');
-    const [heard] = (await answer) as [Heard[]];
-    return heard;
+    return (await answer) as Heard[];
   }
 }
 

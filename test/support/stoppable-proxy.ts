@@ -1,8 +1,7 @@
 import { type ChildProcess, fork } from 'node:child_process';
-import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { TestProxy } from './proxy.ts';
-import { StoppableProcess } from './stoppable-process.ts';
+import { nextMessage, StoppableProcess } from './stoppable-process.ts';
 
 /** A proxy in a process of its own. While it is stopped nothing passes, and kernels take what they can: a network that stalls. */
 export class StoppableProxy extends StoppableProcess {
@@ -15,8 +14,7 @@ export class StoppableProxy extends StoppableProcess {
 
   static async start(target: string): Promise<StoppableProxy> {
     const child = fork(fileURLToPath(import.meta.url), [target]);
-    const [url] = (await once(child, 'message')) as [string];
-    return new StoppableProxy(url, child);
+    return new StoppableProxy((await nextMessage(child)) as string, child);
   }
 }
 
