@@ -139,7 +139,7 @@ test('docs/connect-node.md: with a wrong key the bot ends, and says why', async 
   const [command = ''] = commandsOf('docs/connect-node.md');
   const { url } = await openNetwork();
   const bot = run(command, url, { KEY: 'pl_wrong' });
-  expect(await bot.ended).toBe(1);
+  expect(await bot.exitCode()).toBe(1);
   expect(bot.output).toMatch(/key/i);
   expect(bot.output).not.toContain('Trying again');
 });
@@ -151,7 +151,7 @@ test.each(['docs/connect-node.md', 'docs/connect-ffmpeg.md'])(
   '%s: with a room that is refused the program ends, and says why',
   async (page) => {
     const program = run(commandsOf(page)[0]!, used.gateway.url, REFUSED);
-    expect(await program.ended).toBe(1);
+    expect(await program.exitCode()).toBe(1);
     expect(program.output).toMatch(/reserved/);
     expect(program.output).not.toContain('Trying again');
   },
@@ -187,13 +187,13 @@ describe('docs/connect-python.md', () => {
 
   test('ends with the reason when its key is wrong', async () => {
     const { program } = await talk(used.gateway.url, 'pl_wrong');
-    expect(await program.ended).toBe(1);
+    expect(await program.exitCode()).toBe(1);
     expect(program.output).toMatch(/key/i);
   });
 
   test('ends with the reason when its room is refused', async () => {
     const { program } = await talk(used.gateway.url, used.gateway.apiKey, REFUSED);
-    expect(await program.ended).toBe(1);
+    expect(await program.exitCode()).toBe(1);
     expect(program.output).toMatch(/reserved/);
   });
 });

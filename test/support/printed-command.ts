@@ -1,8 +1,10 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { delimiter, dirname, join } from 'node:path';
+import { eventually } from './gateway.ts';
 
+/** Time in which a command ends that has been told to, or that fails. */
+const END_TIMEOUT_MS = 60_000;
 const PROJECT = join(import.meta.dirname, '../..');
 
 /** Returns the commands that a page of docs prints, one for each block. */
@@ -15,9 +17,9 @@ export const commandsOf = (page: string): string[] =>
 export class PrintedCommand {
   /** Everything that it wrote, to either stream. */
   output = '';
-  /** Resolves with the exit code when all processes of the command have closed their output; null if a signal ended it. */
-  readonly ended: Promise<number | null>;
   readonly #child: ChildProcess;
+  /** Undefined until all processes of the command have closed their output. */
+  #end: { code: number | null } | undefined;
 
   /**
    * @param replaced what stands for other words in the command, such as the address of the gateway
@@ -38,22 +40,32 @@ export class PrintedCommand {
       env: { PATH: path, ...environment },
       detached: true,
     });
-    this.ended = once(this.#child, 'close').then(([code]) => code as number | null);
+    this.#child.once('close', (code) => (this.#end = { code }));
     for (const stream of [this.#child.stdout, this.#child.stderr]) {
       stream?.on('data', (chunk: Buffer) => (this.output += chunk.toString()));
     }
   }
 
+  /** Awaits its end. @returns the exit code; null if a signal ended it @throws {Error} with its output if it does not end */
+  async exitCode(): Promise<number | null> {
+    try {
+      await eventually('its end', () => this.#end !== undefined, END_TIMEOUT_MS);
+    } catch (fault) {
+      throw new Error(`it has not ended: ${this.output}`, { cause: fault });
+    }
+    return this.#end!.code;
+  }
+
   /** Presses Ctrl-C, and waits for the end. */
   async interrupt(): Promise<void> {
     this.#signal('SIGINT');
-    await this.ended;
+    await this.exitCode();
   }
 
   /** Ends it, if it still runs. */
   async close(): Promise<void> {
     this.#signal('SIGKILL');
-    await this.ended;
+    await this.exitCode();
   }
 
   #signal(signal: NodeJS.Signals): void {
