@@ -74,7 +74,7 @@ test.each(['SIGTERM', 'SIGKILL'] as const)(
     const legacy = await enter(url, apiKey);
     expect(await legacy.until('Ada', () => comingOf('Ada', legacy), 30_000)).toBe('webrtc');
     await expectToHearEachOther(browser, legacy);
-    expect(await status.innerText()).toContain('with one other');
+    await expect.poll(() => status.innerText(), SETTLING).toContain('with one other');
   },
 );
 
