@@ -37,7 +37,7 @@ beforeEach(async () => {
   const voice = card.keepSpeaking(tone(MICROPHONE_HZ, 0.5, 1000));
   cleanUps.push(() => voice.close());
   legacy = await enter(gateway, 'door phone');
-}, 60_000);
+});
 
 async function open(transport: 'webrtc' | 'websocket'): Promise<void> {
   browser = await DesktopBrowser.open(`${proxy.url}/?raw&transports=${transport}`, card);
@@ -185,7 +185,7 @@ describe.each(['webrtc', 'websocket'] as const)('over %s', (transport) => {
       sentBitrate: expect.any(Number),
       receivedBitrate: expect.any(Number),
     });
-  }, 60_000);
+  });
 
   test('a laptop that slept is back in its room by itself, heard and hearing', async () => {
     await join(transport);
@@ -233,5 +233,5 @@ describe.each(['webrtc', 'websocket'] as const)('over %s', (transport) => {
         SETTLING,
       );
     }
-  }, 60_000);
+  });
 });

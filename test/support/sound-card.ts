@@ -128,6 +128,8 @@ export class SoundCard {
   /** Records what is played on speakers, or into the microphone (`mouth`). */
   record(name: string): Recording {
     const recorder = this.#start('parec', [`--device=${name}.monitor`]);
+    // From the beginning: a recorder that has ended by itself does not close again.
+    const ended = new Promise((resolve) => recorder.once('close', resolve));
     const blocks: Buffer[] = [];
     let bytes = 0;
     // Blocks come late, never early: the earliest one tells when the recording began.
@@ -139,7 +141,6 @@ export class SoundCard {
     });
     return {
       stop: async () => {
-        const ended = once(recorder, 'close');
         recorder.kill();
         await ended;
         const whole = Uint8Array.from(Buffer.concat(blocks));
@@ -150,7 +151,8 @@ export class SoundCard {
 
   async close(): Promise<void> {
     for (const program of this.#programs) program.kill('SIGKILL');
-    if (this.#server.exitCode === null && this.#server.pid !== undefined) {
+    const { exitCode, signalCode, pid } = this.#server;
+    if (exitCode === null && signalCode === null && pid !== undefined) {
       const exited = once(this.#server, 'exit');
       this.#server.kill();
       await exited;
