@@ -11,7 +11,7 @@ import { useStack } from '../support/use-stack.ts';
 const { openRedis, cleanUps } = useStack();
 
 const fixture = (name: string) => readFile(new URL(`../fixtures/${name}`, import.meta.url));
-const { redis: timings } = timingsWith({ redis: { startWithinMs: 300 } });
+const { redis: timings } = timingsWith({ redis: { startWithinMs: 2500 } });
 
 /**
  * A Redis over TLS, behind a path that holds connections before their handshake.

@@ -198,7 +198,7 @@ test('signing keys that are withdrawn while Redis does not answer: who came with
 });
 
 test('commands are answered although this process stood still for longer than they may take', async () => {
-  const commandTimeoutMs = 300;
+  const commandTimeoutMs = 1000;
   const store = await openStore(await openRedis(), { commandTimeoutMs });
   const ping = store.run((client) => client.ping());
   const twice = store.run(async (client) => [await client.ping(), await client.ping()]);

@@ -314,7 +314,7 @@ describe('in a browser', () => {
     expect(sockets).toBe(1);
   });
 
-  test('docs/connect-page.md: the page of ten lines is heard and hears', async () => {
+  test('docs/connect-page.md: the page is heard and hears', async () => {
     const [command = ''] = commandsOf('docs/connect-page.md');
     expect(await readFile(join(PROJECT, 'docs/connect-page.md'), 'utf8')).toContain(
       await readFile(join(PROJECT, 'examples/page/page.js'), 'utf8'),

@@ -199,8 +199,10 @@ describe.skipIf(!Hosts.arePossible)('Firefox', () => {
     await sleep(1500);
     const { atLegacy, atBrowser } = await recording.stop();
     await annotate(inWords({ atLegacy, atBrowser }));
-    expect(atLegacy.gapMs).toBeLessThan(3000 * slowness);
-    expect(atBrowser.gapMs).toBeLessThan(3000 * slowness);
+    // Less than the 8 s after which a path is noticed to be dead of which no audio is missed.
+    const mostMs = Math.min(3000 * slowness, 7000);
+    expect(atLegacy.gapMs).toBeLessThan(mostMs);
+    expect(atBrowser.gapMs).toBeLessThan(mostMs);
     expect(legacy.messages.map(({ type }) => type)).not.toContain('peer_left');
   });
 });

@@ -204,7 +204,8 @@ describe.skipIf(!Hosts.arePossible)('a browser', () => {
       }
       await annotate(inWords({ againMs }));
       // The machine has two cores for all of this: the fastest tells what the client waits for.
-      expect(Math.min(...againMs)).toBeLessThan(1000 * slowness);
+      // Less than the 2.5 s that a client waits which has forgotten that WebRTC is blocked.
+      expect(Math.min(...againMs)).toBeLessThan(Math.min(1000 * slowness, 2400));
     },
   );
 
@@ -223,8 +224,10 @@ describe.skipIf(!Hosts.arePossible)('a browser', () => {
     await sleep(1500);
     const { atLegacy, atBrowser } = await recording.stop();
     await annotate(inWords({ atLegacy, atBrowser }));
-    expect(atLegacy.gapMs).toBeLessThan(3000 * slowness);
-    expect(atBrowser.gapMs).toBeLessThan(3000 * slowness);
+    // Less than the 8 s after which a path is noticed to be dead of which no audio is missed.
+    const mostMs = Math.min(3000 * slowness, 7000);
+    expect(atLegacy.gapMs).toBeLessThan(mostMs);
+    expect(atBrowser.gapMs).toBeLessThan(mostMs);
     expect(namesOf('peer_left')).toEqual([]);
   });
 

@@ -172,12 +172,13 @@ export class TestBrowser {
     return () => ear.evaluate((open) => open.close());
   }
 
-  /** Number of RTP packets that the page has sent. */
-  packetsSent(): Promise<number> {
+  /** Number of RTP packets that the page has sent, and the time at which they were counted, ms of `Date.now()`. */
+  packetsSent(): Promise<{ packets: number; atMs: number }> {
     return this.page.evaluate(async () => {
       const stats = await window.partyline?.rtcStats();
       const reports: { type: string; packetsSent?: number }[] = [...(stats?.send.values() ?? [])];
-      return reports.find(({ type }) => type === 'outbound-rtp')?.packetsSent ?? 0;
+      const packets = reports.find(({ type }) => type === 'outbound-rtp')?.packetsSent ?? 0;
+      return { packets, atMs: Date.now() };
     });
   }
 

@@ -24,7 +24,8 @@ const onFault = (fault: unknown) => {
 /** A server that listens, and a TCP connection to it. */
 async function open(environment: Record<string, string> = {}) {
   const settings = readSettings({ LOG_LEVEL: 'silent', ...environment });
-  const server = await newServer(settings, timingsWith({}).http);
+  // Longer than a test may take: no limit of the server ends a connection.
+  const server = await newServer(settings, timingsWith({ http: { requestMs: 600_000 } }).http);
   await registerPlugins(server, () => {}, new Slices(onFault));
   server.get('/ws', { websocket: true }, () => {});
   const arrived = once(server.server, 'connection');
