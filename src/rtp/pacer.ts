@@ -26,6 +26,8 @@ const MOST_PADDING = 0.08;
 const TREND_PIECES = 16;
 /** Minimum share of the spread of their leads that growth must explain. */
 const LEAST_TREND = 0.75;
+/** Delay above which all quiet audio is left out, also in a word. */
+const MUCH_DELAY_MS = 200;
 /** Number of pieces from which the lateness is estimated. */
 const TIMED_PIECES = 4;
 /** Greatest delay at which a packet goes out that was held before it came here. */
@@ -69,6 +71,8 @@ export class Pacer<P extends Packet> {
   #delayMs = 0;
   /** Minimum delay that a bursty sender needs. */
   #neededDelayMs = 0;
+  /** Delay with which the last packet came here. */
+  #heldMs = 0;
   /** True after a packet that was held for longer than those of an even sender may be: later ones show whether the sender sends in pieces. */
   #isLongHeld = false;
   /** True if the delay remains from bursts that have ended. */
@@ -161,21 +165,24 @@ export class Pacer<P extends Packet> {
       const beginsMs = this.#endMs - this.bufferedMs - this.#queue.laterGapsMs;
       if (beginsMs + this.#delayMs > nowMs + EARLY_MS) return undefined;
       this.#queue.remove(0);
-      if (!head.isSpare || this.#delayMs - this.#neededDelayMs < head.durationMs) return head;
+      // What comes as late again needs the delay still.
+      const spareMs = this.#delayMs - Math.max(this.#neededDelayMs, this.#heldMs);
+      const isSpare = head.isSpare || (head.isQuiet && spareMs > MUCH_DELAY_MS);
+      if (!isSpare || spareMs < head.durationMs) return head;
       this.#delayMs -= head.durationMs;
       this.#leftOut(head, 0);
     }
   }
 
   #hold(packet: P, heldMs: number): void {
+    const mostMs = this.#isEven ? MAX_HELD_MS : MAX_HELD_OF_BURSTS_MS;
+    this.#heldMs = heldMs > EARLY_MS ? Math.min(heldMs, mostMs) : 0;
     if (packet.gapMs > 0 && this.#queue.length === 0) {
-      packet.gapMs = Math.max(0, packet.gapMs - (this.#delayMs - this.#neededDelayMs));
-      this.#delayMs = this.#neededDelayMs;
+      const neededMs = Math.max(this.#neededDelayMs, Math.min(this.#delayMs, this.#heldMs));
+      packet.gapMs = Math.max(0, packet.gapMs - (this.#delayMs - neededMs));
+      this.#delayMs = neededMs;
     }
-    if (heldMs > EARLY_MS) {
-      const mostMs = this.#isEven ? MAX_HELD_MS : MAX_HELD_OF_BURSTS_MS;
-      this.#delayMs = Math.max(this.#delayMs, Math.min(heldMs, mostMs));
-    }
+    this.#delayMs = Math.max(this.#delayMs, this.#heldMs);
     const wasLongHeld = this.#isLongHeld;
     this.#isLongHeld = heldMs > MAX_HELD_MS;
     // The last held messages have come: if they were no pieces, the delay is that of an even sender.

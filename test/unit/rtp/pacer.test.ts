@@ -128,6 +128,17 @@ describe('Pacer', () => {
     expect(last.atMs - last.number * 20).toBeLessThanOrEqual(20);
   });
 
+  test('messages held for 500 ms, in talk with pauses of 100 ms: later ones are soon no more than 200 ms late', () => {
+    const { sent, send, until } = openSender({ isQuiet: (number) => number % 45 >= 40 });
+    for (let i = 0; i < 25; i += 1) send(i * 20, 1, 500);
+    for (let i = 25; i < 400; i += 1) send(i * 20);
+    until(9000);
+    const lateMs = sent
+      .filter(({ number }) => number > 250)
+      .map((each) => each.atMs - each.number * 20);
+    expect(Math.max(...lateMs)).toBeLessThanOrEqual(200);
+  });
+
   test('messages of an even sender that were held for 1.5 s: later ones are not more than 500 ms late', () => {
     const { sent, send, until, pacer } = openSender();
     for (let i = 0; i < 75; i += 1) send(i * 20, 1, 1500);
