@@ -164,6 +164,16 @@ export class Uplink {
     if (this.#state.name !== 'closed') this.#leave({ name: 'idle' });
   }
 
+  /** Tells a client that resumes again to wait, if it is to: it does not know what its connection before was told. */
+  tellFlow(): void {
+    if (this.#flow.isOff) this.#tellFlow('xoff', performance.now());
+  }
+
+  #tellFlow(state: 'xoff' | 'xon', nowMs: number): void {
+    const leadMs = this.#pacer.aheadMs(nowMs);
+    this.#events.onFlow(state, Math.round(leadMs), Math.round(this.#pacer.excessMs));
+  }
+
   close(): void {
     this.#leave({ name: 'closed' });
     this.#clock.remove(this.#onTick);
@@ -247,7 +257,7 @@ export class Uplink {
     const event = this.#flow.watch(nowMs, leadMs, excessMs, this.#receivedMs);
     if (event === undefined) return;
     if (event !== 'exceeded') {
-      this.#events.onFlow(event, Math.round(leadMs), Math.round(excessMs));
+      this.#tellFlow(event, nowMs);
     } else {
       const sentence = 'Audio came faster than real time for over 5 s.';
       this.#events.onFault(new PartylineError('audio_rate_exceeded', sentence));

@@ -97,6 +97,7 @@ export class WebSocketPeer implements Peer {
     if (!this.#isRelayed) room.mixer.addListener(this.#listener);
     room.relay.add(this.#relayListener);
     room.tellSpeakersTo(this);
+    this.#uplink.tellFlow();
   }
 
   /** Changes the settings with which it hears the room. */
