@@ -207,9 +207,14 @@ export class Redis {
   async close(): Promise<void> {
     this.#subscriber.close();
     dropLateSocket(this.#client);
-    const giveUp = setTimeout(() => this.#client.destroy(), this.#timings.commandTimeoutMs);
+    const late = Promise.withResolvers<void>();
+    const giveUp = setTimeout(() => {
+      this.#client.destroy();
+      // The client's own promise stays pending if its connection was lost after the call.
+      late.resolve();
+    }, this.#timings.commandTimeoutMs);
     try {
-      await this.#client.close();
+      await Promise.race([this.#client.close(), late.promise]);
     } finally {
       clearTimeout(giveUp);
       this.#tunnel?.close();

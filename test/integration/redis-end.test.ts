@@ -14,10 +14,10 @@ const fixture = (name: string) => readFile(new URL(`../fixtures/${name}`, import
 const { redis: timings } = timingsWith({ redis: { startWithinMs: 2500 } });
 
 /**
- * A Redis over TLS, behind a path that holds connections before their handshake.
+ * A Redis behind a path that holds connections: over TLS before their handshake, without it before the first answer.
  * @param letThrough number of connections that pass before
  */
-async function openHeldRedis(letThrough: number) {
+async function openHeldRedis(letThrough: number, isTls = true) {
   vi.stubEnv('NODE_TLS_REJECT_UNAUTHORIZED', '0');
   const redis = await openRedis();
   const certificate = { cert: await fixture('tls-cert.pem'), key: await fixture('tls-key.pem') };
@@ -31,7 +31,8 @@ async function openHeldRedis(letThrough: number) {
   const isOpen = new Set<Socket>();
   const held: Socket[] = [];
   let passed = 0;
-  const pass = (socket: Socket) => join(socket, (tls.address() as AddressInfo).port);
+  const pass = (socket: Socket) =>
+    join(socket, isTls ? (tls.address() as AddressInfo).port : new URL(redis.url).port);
   const path = createServer({ pauseOnConnect: true }, (socket) => {
     isOpen.add(socket);
     socket.once('close', () => isOpen.delete(socket));
@@ -50,7 +51,9 @@ async function openHeldRedis(letThrough: number) {
   });
   for (const server of [tls, path]) await once(server.listen(0, '127.0.0.1'), 'listening');
   return {
-    address: { url: `rediss://127.0.0.1:${(path.address() as AddressInfo).port}` },
+    address: {
+      url: `redis${isTls ? 's' : ''}://127.0.0.1:${(path.address() as AddressInfo).port}`,
+    },
     held,
     end,
     release: () => held.forEach(pass),
@@ -67,6 +70,16 @@ test.each([
   expect(held).toHaveLength(1);
   release();
   await expect.poll(countOpen).toBe(0);
+});
+
+test('a store that is closed while it waits for an answer to a reconnect, whose connection then ends, is closed', async () => {
+  const { address, held, end } = await openHeldRedis(2, false);
+  const redis = await Redis.connect(address, silentLog, timings);
+  end();
+  await expect.poll(() => held.length).toBe(2);
+  const closed = redis.close();
+  end();
+  await expect(closed).resolves.toBeUndefined();
 });
 
 test('a store that is closed while it reconnects leaves no connection open', async () => {

@@ -25,7 +25,7 @@ const onFault = (fault: unknown) => {
 async function open(environment: Record<string, string> = {}) {
   const settings = readSettings({ LOG_LEVEL: 'silent', ...environment });
   // Longer than a test may take: no limit of the server ends a connection.
-  const server = await newServer(settings, timingsWith({ http: { requestMs: 600_000 } }).http);
+  const server = await newServer(settings, timingsWith({ http: { requestMs: 240_000 } }).http);
   await registerPlugins(server, () => {}, new Slices(onFault));
   server.get('/ws', { websocket: true }, () => {});
   const arrived = once(server.server, 'connection');
