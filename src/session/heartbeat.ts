@@ -61,7 +61,8 @@ export class Heartbeat {
   beat(nowMs: number, isRead: boolean): 'alive' | 'silent' {
     // ws emits nothing for a message that is still incomplete, and the pongs of some clients wait for its end.
     const { bytesRead } = this.#stream;
-    if (!isRead || bytesRead !== this.#bytesBefore) this.heardAtMs = performance.now();
+    if (!isRead) this.heardAtMs = Math.max(this.heardAtMs, nowMs);
+    if (bytesRead !== this.#bytesBefore) this.heardAtMs = performance.now();
     this.#bytesBefore = bytesRead;
     if (nowMs - this.heardAtMs >= this.#silentAfterMs) return 'silent';
     if (nowMs - this.#pingedAtMs >= this.#everyMs) {
