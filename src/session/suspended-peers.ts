@@ -10,8 +10,8 @@ import { PeersOfAccounts } from './peers-of-accounts.ts';
 
 /** Lateness of a timer from which this process stood still, ms: timers run before requests that came meanwhile are read. */
 const STOOD_STILL_MS = 250;
-/** Time for which a place is kept longer after a standstill, ms: clients that came meanwhile are let in. */
-const EXTENSION_MS = 2000;
+/** Last part of the time for which a place is kept, ms: after a standstill it begins anew, and clients that came meanwhile are let in. */
+const LAST_PART_MS = 2000;
 
 /** Place of a peer whose connection was lost: client, peer and room. */
 export type SuspendedPlace = {
@@ -106,6 +106,18 @@ export class SuspendedPeer implements ClientConnection {
 
 type Entry = { kept: SuspendedPeer; timer: NodeJS.Timeout };
 
+/** Begins the last part, which has a timer of its own: a standstill over its beginning leaves all of it. */
+function beginLastPart(entry: Entry, lastMs: number): void {
+  const { kept } = entry;
+  const end = () => kept.end(kept.place.reason);
+  const dueMs = performance.now() + lastMs;
+  entry.timer = setTimeout(() => {
+    const hasStoodStill = performance.now() - dueMs >= STOOD_STILL_MS;
+    if (hasStoodStill) entry.timer = setTimeout(end, LAST_PART_MS);
+    else end();
+  }, lastMs);
+}
+
 /**
  * Places of peers whose connection was lost, kept for a while: a client that connects again in that time with the
  * same `peer` gets its place back, and the other peers see neither a leave nor a join.
@@ -127,16 +139,10 @@ export class SuspendedPeers {
     const { account, peer } = place;
     this.get(account.id, peer.name)?.end('closed');
     const kept = new SuspendedPeer(place, () => this.#forget(kept));
-    const end = () => kept.end(place.reason);
-    const dueMs = performance.now() + this.keepMs;
+    const lastMs = Math.min(this.keepMs, LAST_PART_MS);
     const entry: Entry = {
       kept,
-      timer: setTimeout(() => {
-        // After a standstill the client may be waiting since before the end of its time.
-        const hasStoodStill = performance.now() - dueMs >= STOOD_STILL_MS;
-        if (hasStoodStill) entry.timer = setTimeout(end, EXTENSION_MS);
-        else end();
-      }, this.keepMs),
+      timer: setTimeout(() => beginLastPart(entry, lastMs), this.keepMs - lastMs),
     };
     this.#places.set(account.id, peer.name, entry);
     // The place ends at once if the peer is already in the room on another node.

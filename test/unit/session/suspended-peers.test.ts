@@ -60,7 +60,9 @@ test('a process that stood still keeps a place a little longer, once', () => {
   const timers = vi.spyOn(globalThis, 'setTimeout');
   const places = new SuspendedPeers(60_000);
   const { ended } = keep(places);
-  vi.advanceTimersByTime(60_500);
+  vi.advanceTimersByTime(58_000);
+  timers.mock.lastCall![0]();
+  vi.advanceTimersByTime(2500);
   timers.mock.lastCall![0]();
   expect(ended).toEqual([]);
   const [end, afterMs] = timers.mock.lastCall!;
@@ -71,13 +73,29 @@ test('a process that stood still keeps a place a little longer, once', () => {
   expect(places.size).toBe(0);
 });
 
+test('a process that stood still until just before the end of a place keeps it for 2 s', () => {
+  vi.useFakeTimers({ toFake: ['performance'] });
+  const timers = vi.spyOn(globalThis, 'setTimeout');
+  const places = new SuspendedPeers(60_000);
+  const { ended } = keep(places);
+  vi.advanceTimersByTime(59_900);
+  timers.mock.lastCall![0]();
+  const [end, afterMs] = timers.mock.lastCall!;
+  expect({ ended, afterMs }).toEqual({ ended: [], afterMs: 2000 });
+  vi.advanceTimersByTime(2000);
+  end();
+  expect(ended).toEqual(['closed']);
+});
+
 test('a client that comes while its place is kept longer takes it', () => {
   vi.useFakeTimers({ toFake: ['performance'] });
   const timers = vi.spyOn(globalThis, 'setTimeout');
   const cleared = vi.spyOn(globalThis, 'clearTimeout');
   const places = new SuspendedPeers(60_000);
   const { kept, ended } = keep(places);
-  vi.advanceTimersByTime(62_000);
+  vi.advanceTimersByTime(58_000);
+  timers.mock.lastCall![0]();
+  vi.advanceTimersByTime(4000);
   timers.mock.lastCall![0]();
   expect(places.take(1, 'ada')).toBe(kept);
   expect(cleared).toHaveBeenLastCalledWith(timers.mock.results.at(-1)!.value);
