@@ -4,14 +4,14 @@ import type { OpusSink } from '../audio/ingest/ingest.ts';
 import type { LastPackets } from '../audio/ingest/splice.ts';
 import { DECODER_MEMORY_PACKETS } from '../audio/opus-codec.ts';
 import { counters } from '../counters.ts';
-import type { PlainLeg } from '../media/plain-leg.ts';
+import type { PlainLeg, PlainProducer } from '../media/plain-leg.ts';
 import { PartylineError } from '../protocol/errors.ts';
 import { SAMPLES_PER_MS } from '../rtp/clock-rate.ts';
 import { Pacer } from '../rtp/pacer.ts';
+import { writeRtpPacket } from '../rtp/packet.ts';
 import { Packetizer } from '../rtp/packetizer.ts';
 import { FlowWatch } from './flow-watch.ts';
-import { discard, type RoutedPacket } from './late-stream.ts';
-import { RoutedStream } from './routed-stream.ts';
+import { discard, LateStream, type RoutedPacket } from './late-stream.ts';
 import { MIN_SENT_SAMPLES, type OpusPacket, ShortPackets } from './short-packets.ts';
 
 /** Audio level, -dBov, from which a packet is too quiet to be missed. */
@@ -21,7 +21,13 @@ const UNMISSED_LEVEL = 55;
 type State =
   | { name: 'idle' }
   | { name: 'opening'; held: RoutedPacket[] }
-  | { name: 'open'; stream: RoutedStream }
+  | {
+      name: 'open';
+      producer: PlainProducer;
+      packetizer: Packetizer;
+      /** Present until listeners behind the router have the state of the stream. */
+      late: LateStream | undefined;
+    }
   | { name: 'closed' };
 
 /** Route to the router of a room, open while a listener is behind it. The room updates it: it is read for every packet. */
@@ -181,7 +187,8 @@ export class Uplink {
 
   #leave(next: State): void {
     if (this.#state.name === 'open') {
-      this.#state.stream.close();
+      this.#state.late?.close();
+      this.#state.producer.close();
     } else if (this.#state.name === 'opening') {
       discard(this.#state.held);
     }
@@ -236,7 +243,7 @@ export class Uplink {
   #sendRouted(packet: RoutedPacket): void {
     switch (this.#state.name) {
       case 'open':
-        this.#state.stream.send(packet);
+        sendOpen(this.#state, packet);
         break;
       case 'opening':
         this.#state.held.push(packet);
@@ -290,8 +297,31 @@ export class Uplink {
       producer.close();
       return;
     }
-    const stream = new RoutedStream(producer);
-    for (const packet of opening.held) stream.send(packet);
-    this.#state = { name: 'open', stream };
+    const open: OpenState = {
+      name: 'open',
+      producer,
+      packetizer: new Packetizer(),
+      late: undefined,
+    };
+    for (const packet of opening.held) sendOpen(open, packet);
+    this.#state = open;
   }
+}
+
+type OpenState = State & { name: 'open' };
+
+function sendOpen(open: OpenState, packet: RoutedPacket): void {
+  if (open.late?.isOver) open.late = undefined;
+  if (packet.beginning) open.late ??= new LateStream((late) => sendRtp(open, late));
+  if (open.late) open.late.send(packet);
+  else sendRtp(open, packet);
+}
+
+function sendRtp(
+  { producer, packetizer }: OpenState,
+  { payload, durationSamples, audioLevel, gapSamples }: RoutedPacket,
+): void {
+  const packet = packetizer.packetize(payload, durationSamples, audioLevel, gapSamples);
+  counters.routerPacketsOut += 1;
+  producer.send(writeRtpPacket(packet, producer));
 }

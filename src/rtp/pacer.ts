@@ -165,7 +165,7 @@ export class Pacer<P extends Packet> {
       const beginsMs = this.#endMs - this.bufferedMs - this.#queue.laterGapsMs;
       if (beginsMs + this.#delayMs > nowMs + EARLY_MS) return undefined;
       this.#queue.remove(0);
-      // What comes as late again needs the delay still.
+      // Packets that are held for as long again still need the delay.
       const spareMs = this.#delayMs - Math.max(this.#neededDelayMs, this.#heldMs);
       const isSpare = head.isSpare || (head.isQuiet && spareMs > MUCH_DELAY_MS);
       if (!isSpare || spareMs < head.durationMs) return head;
