@@ -75,17 +75,19 @@ const PAGES = ['admin', 'client', 'page'].map((name) => `test/e2e/${name}.test.t
 
 /** Tests of pure code that take long: rooms in virtual time, and what is told of hundreds of made-up streams. */
 const SIMULATIONS = [
-  'decoded-formats',
-  'detection',
+  'changes',
   'dtx',
   'entries',
+  'foreign-shapes',
+  'format-guard',
   'formats',
   'glitches',
   'ingest',
+  'input',
   'latency',
   'lossy-speech',
   'network',
-  'playout',
+  'opus-of-clients',
   'rate-changes',
   'spectral-distance',
   'spoken-words',
@@ -93,7 +95,13 @@ const SIMULATIONS = [
   'time-stretch',
   'turns',
   'unknown-formats',
+  'vorbis',
 ].map((name) => `test/unit/**/${name}.test.ts`);
+
+/** The longest of these, which run with the long tests: each takes half a minute or more. */
+const LONG_SIMULATIONS = ['decoded-formats', 'detection', 'playout'].map(
+  (name) => `test/unit/**/${name}.test.ts`,
+);
 
 /** Servers of the versions that compose.yaml names, which come before this machine's own. */
 const SHIPPED_SERVERS = join(import.meta.dirname, 'build/deploy/servers/scripts');
@@ -145,7 +153,7 @@ export default defineConfig({
           ...pure,
           name: 'unit',
           include: ['test/unit/**/*.test.ts'],
-          exclude: SIMULATIONS,
+          exclude: [...SIMULATIONS, ...LONG_SIMULATIONS],
           sequence: { groupOrder: 0 },
         },
       },
@@ -221,11 +229,19 @@ export default defineConfig({
       },
       {
         test: {
+          ...pure,
+          name: 'long-simulation',
+          include: LONG_SIMULATIONS,
+          sequence: { groupOrder: 7 },
+        },
+      },
+      {
+        test: {
           ...system,
           name: 'deploy',
           include: ['test/deploy/**/*.test.ts'],
           env: { ...system.env, PATH: [SHIPPED_SERVERS, process.env['PATH']].join(delimiter) },
-          sequence: { groupOrder: 7 },
+          sequence: { groupOrder: 8 },
           fileParallelism: false,
           testTimeout: 120_000,
           hookTimeout: 120_000,

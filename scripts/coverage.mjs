@@ -21,7 +21,17 @@ import { build, readJson, root } from './set-up/project.mjs';
  */
 
 /** Projects of vitest.config.ts, each run by itself, so that the files of V8 of one at a time are on the disk. */
-const PROJECTS = ['unit', 'simulation', 'waiting', 'listening', 'hearing', 'pages', 'e2e', 'long'];
+const PROJECTS = [
+  'unit',
+  'simulation',
+  'waiting',
+  'listening',
+  'hearing',
+  'pages',
+  'e2e',
+  'long',
+  'long-simulation',
+];
 /** Tests of what runs in browsers alone: Node does not load it by itself, and with vite's loader, offsets are not those of the source. */
 const BROWSER_TESTS = 'test/unit/{web,packages}/**';
 const LEAST_COVERED_FILES = 10;

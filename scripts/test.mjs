@@ -27,9 +27,9 @@ const SUITES = {
   short: {
     check: 0.35,
     unit: 0.7,
-    simulation: 1.2,
-    waiting: 1.7,
-    listening: 1.7,
+    simulation: 1.4,
+    waiting: 1.6,
+    listening: 1.6,
     hearing: 0.85,
     e2e: 1.5,
   },
@@ -38,7 +38,7 @@ const SUITES = {
 };
 
 /** @type {Record<string, string[]>} */
-const PROJECTS = { e2e: ['pages', 'e2e'] };
+const PROJECTS = { e2e: ['pages', 'e2e'], long: ['long', 'long-simulation'] };
 
 /** Time that a process may take to end after the one that started it. */
 const ENDING_MS = 3000;
