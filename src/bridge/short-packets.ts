@@ -10,6 +10,7 @@ export type OpusPacket = {
   durationMs: number;
   audioLevel: number;
   isQuiet: boolean;
+  /** True if it can be left out because it lies in a pause; set by the pacer. */
   isSpare: boolean;
   gapMs: number;
   /** True if the sender is muted. */

@@ -1,4 +1,5 @@
 import type { Server, Socket } from 'node:net';
+import { connectionIdOf } from './unauthenticated-connections.ts';
 
 /**
  * Keeps the connections of a TLS server whose handshake is not complete: HTTP does not know them yet, so that
@@ -8,18 +9,14 @@ import type { Server, Socket } from 'node:net';
 export function watchHandshakes(server: Server): () => void {
   const shaking = new Map<string, Socket>();
   server.on('connection', (connection: Socket) => {
-    const id = idOf(connection);
+    const id = connectionIdOf(connection);
     shaking.set(id, connection);
     connection.once('close', () => {
       if (shaking.get(id) === connection) shaking.delete(id);
     });
   });
-  server.on('secureConnection', (connection: Socket) => shaking.delete(idOf(connection)));
+  server.on('secureConnection', (connection: Socket) => shaking.delete(connectionIdOf(connection)));
   return () => {
     for (const connection of shaking.values()) connection.destroy();
   };
 }
-
-/** Addresses and port, which the TCP and the TLS socket of a connection share. */
-const idOf = ({ remoteAddress, remotePort, localAddress }: Socket) =>
-  `${remoteAddress} ${remotePort} ${localAddress}`;

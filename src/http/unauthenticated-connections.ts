@@ -47,18 +47,18 @@ export class UnauthenticatedConnections {
 
   /** Forgets a connection: its client has authenticated. */
   forget(connection: Socket): void {
-    this.#forget(idOf(connection));
+    this.#forget(connectionIdOf(connection));
   }
 
   /** Notes a request: connections without one are ended before this one. */
   touch(connection: Socket): void {
-    const id = idOf(connection);
+    const id = connectionIdOf(connection);
     if (this.#sockets.delete(id)) this.#sockets.set(id, connection);
   }
 
   /** Keeps a connection from being ended, although it is counted: an authenticated request is being answered. */
   hold(connection: Socket): void {
-    this.#sockets.delete(idOf(connection));
+    this.#sockets.delete(connectionIdOf(connection));
   }
 
   /** Lets a connection be ended again: its answer has been sent. */
@@ -76,7 +76,7 @@ export class UnauthenticatedConnections {
   }
 
   #keep(connection: Socket): string {
-    const id = idOf(connection);
+    const id = connectionIdOf(connection);
     if (!this.#watched.has(connection)) connection.once('close', () => this.#forget(id));
     this.#watched.add(connection);
     this.#sockets.delete(id);
@@ -99,5 +99,6 @@ export class UnauthenticatedConnections {
   }
 }
 
-const idOf = ({ remoteAddress, remotePort, localAddress }: Socket) =>
+/** Returns the addresses and the port of a connection, which its TCP and its TLS socket share. */
+export const connectionIdOf = ({ remoteAddress, remotePort, localAddress }: Socket) =>
   `${remoteAddress} ${remotePort} ${localAddress}`;

@@ -17,7 +17,8 @@ const METER_EVERY_LOUD = 5;
 const LOUD_LEVEL = 27;
 /**
  * Interval, in packets, while the peer is quiet: a breath before a word may be missed. Packets of CELT state most of their energy as a
- * difference to the packet before: a decoder that has missed every other one would find a word 20 dB too soft for 60 ms.
+ * difference to the packet before: a decoder that has missed every other one would find a word 20 dB too soft for 60 ms,
+ * so each of these is decoded.
  */
 const METER_EVERY_QUIET = 2;
 /** Audio level, -dBov, of the loudest packets that are quiet. */
