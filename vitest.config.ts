@@ -73,9 +73,12 @@ const HEARING = [
 /** Browser tests of what pages show, and of whether anything is heard: two at a time. */
 const PAGES = ['admin', 'client', 'page'].map((name) => `test/e2e/${name}.test.ts`);
 
-/** Tests of pure code that take long: rooms in virtual time, and what is told of hundreds of made-up streams. */
+/** Tests of pure code that take long: rooms in virtual time, what is told of hundreds of made-up streams, and what thousands of rooms or requests do. */
 const SIMULATIONS = [
+  'account-sender',
+  'bursts-heard',
   'changes',
+  'client-playout',
   'dtx',
   'entries',
   'foreign-shapes',
@@ -86,8 +89,11 @@ const SIMULATIONS = [
   'input',
   'latency',
   'lossy-speech',
+  'meter',
   'network',
   'opus-of-clients',
+  'pacer',
+  'parser-properties',
   'rate-changes',
   'spectral-distance',
   'spoken-words',
@@ -96,7 +102,17 @@ const SIMULATIONS = [
   'turns',
   'unknown-formats',
   'vorbis',
+  'wav',
 ].map((name) => `test/unit/**/${name}.test.ts`);
+
+/** Tests that replace modules before they are loaded (`vi.mock`): each has a worker of its own, the others share theirs. */
+const MOCKING = [
+  'packages/client-load',
+  'packages/client-muting',
+  'packages/client-session',
+  'packages/client-webrtc',
+  'web/visit',
+].map((name) => `test/unit/${name}.test.ts`);
 
 /** The longest of these, which run with the long tests: each takes half a minute or more. */
 const LONG_SIMULATIONS = ['decoded-formats', 'detection', 'playout'].map(
@@ -153,7 +169,17 @@ export default defineConfig({
           ...pure,
           name: 'unit',
           include: ['test/unit/**/*.test.ts'],
-          exclude: [...SIMULATIONS, ...LONG_SIMULATIONS],
+          exclude: [...MOCKING, ...SIMULATIONS, ...LONG_SIMULATIONS],
+          isolate: false,
+          sequence: { groupOrder: 0 },
+        },
+      },
+      {
+        resolve: { tsconfigPaths: true },
+        test: {
+          ...pure,
+          name: 'mocking',
+          include: MOCKING,
           sequence: { groupOrder: 0 },
         },
       },
@@ -162,6 +188,7 @@ export default defineConfig({
           ...pure,
           name: 'simulation',
           include: SIMULATIONS,
+          isolate: false,
           sequence: { groupOrder: 0 },
         },
       },

@@ -26,8 +26,8 @@ const LONGEST_REASON = 300;
 const SUITES = {
   short: {
     check: 0.35,
-    unit: 0.7,
-    simulation: 1.4,
+    unit: 0.5,
+    simulation: 1.6,
     waiting: 1.6,
     listening: 1.6,
     hearing: 0.85,
@@ -38,7 +38,11 @@ const SUITES = {
 };
 
 /** @type {Record<string, string[]>} */
-const PROJECTS = { e2e: ['pages', 'e2e'], long: ['long', 'long-simulation'] };
+const PROJECTS = {
+  unit: ['unit', 'mocking'],
+  e2e: ['pages', 'e2e'],
+  long: ['long', 'long-simulation'],
+};
 
 /** Time that a process may take to end after the one that started it. */
 const ENDING_MS = 3000;
