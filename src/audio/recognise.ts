@@ -53,6 +53,19 @@ function followChain(bytes: Buffer, from: number, { headBytes, parse }: FrameFor
   return 'yes';
 }
 
+/**
+ * Returns true if bytes may continue a stream of AAC or MP3 that began before them: behind the first byte stands a header, and what has
+ * come since does not refute it. Among random bytes this happens in one of five cases, each time for the length of a frame.
+ */
+export function mayContinueFrames(bytes: Buffer): boolean {
+  for (let at = bytes.indexOf(0xff, 1); at !== -1; at = bytes.indexOf(0xff, at + 1)) {
+    const isUnrefuted = (format: FrameFormat) =>
+      at + format.headBytes <= bytes.length && followChain(bytes, at, format) === 'more';
+    if (isUnrefuted(ADTS_FRAMES) || isUnrefuted(MPEG_FRAMES)) return true;
+  }
+  return false;
+}
+
 /** Judges whether bytes begin with an ID3 tag (ID3v2 §3.1). */
 const sniffTag = (bytes: Buffer): Sniff =>
   both(sniffAt(bytes, [0, ['ID3']]), bytes.length < 10 ? 'more' : isTagHead(bytes) ? 'yes' : 'no');

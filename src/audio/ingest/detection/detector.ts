@@ -1,4 +1,9 @@
-import { MAX_SNIFFED_BYTES, recognise, type RecognisedCodec } from '../../recognise.ts';
+import {
+  MAX_SNIFFED_BYTES,
+  mayContinueFrames,
+  recognise,
+  type RecognisedCodec,
+} from '../../recognise.ts';
 import { type Content, contentOf } from './content.ts';
 import { type Detection, weigh } from './explanations.ts';
 import { type TimedMessage, bytesPerMsOf, elapsedMsOf, pacedOf, paceOf } from './pace.ts';
@@ -132,6 +137,11 @@ export class FormatDetector {
       content,
     });
     if (!detection || isLate) return detection;
+    // A client that returns in the middle of a frame is known by its next frames; other formats do not wait for that.
+    const isUnknown = detection.format.codec === 'opaque';
+    if (isUnknown && this.#start.length < MAX_SNIFFED_BYTES && mayContinueFrames(this.#start)) {
+      return undefined;
+    }
     // The bytes of repetitions say little: the format is derived from their pace, which takes time.
     const isTelling = content.sound.length === 0 || content.isNovel;
     return isTelling && detection.confidence >= SURE ? detection : undefined;
