@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { get, type IncomingMessage } from 'node:http';
 import { createServer, type AddressInfo } from 'node:net';
@@ -237,6 +238,38 @@ test('any process answers for any session of WHEP', async () => {
     .filter(isOfWhep)
     .map(({ pid }) => pid);
   expect(new Set(pids).size).toBe(PROCESSES);
+});
+
+test('messages of an unknown format reach clients of other processes whole and in order', async () => {
+  const node = await start();
+  const { url, api_key: apiKey } = await node.ready();
+  const peers = Array.from({ length: 12 }, (_, index) => `peer ${index}`);
+  const clients = await Promise.all(
+    peers.map(async (peer) => {
+      const query = { room: '__lobby__', peer, api_key: apiKey, audio: 'opaque' };
+      const client = await TestClient.connect(url, query);
+      // What has said something in the lobby stays in its process (decision 46).
+      await client.ask({ type: 'configure', delivery: 'mix' }, 'configured');
+      await client.ask({ type: 'join', room: 'sealed' }, 'joined');
+      return client;
+    }),
+  );
+  expect(new Set(await pidsOfPeers(node, peers.length)).size).toBe(PROCESSES);
+  const [speaker, ...others] = clients as [TestClient, ...TestClient[]];
+  const peersSeen = () =>
+    speaker.messages.flatMap((message) =>
+      message.type === 'joined' ? message.peers : message.type === 'peer_joined' ? [message] : [],
+    );
+  await eventually('all are seen', () => peersSeen().length === others.length);
+  const sealed = Array.from({ length: 60 }, (_, i) =>
+    randomBytes(i % 15 === 14 ? 65_536 : 1 + i * 7),
+  );
+  for (const message of sealed) speaker.sendAudio(message);
+  await eventually('all is heard', () =>
+    others.every(({ frames }) => frames.length >= sealed.length),
+  );
+  const whole = Buffer.concat(sealed);
+  for (const { frames } of others) expect(Buffer.concat(frames).equals(whole)).toBe(true);
 });
 
 test('SIGTERM to one gateway: it makes way for the others, leaves when its clients have, and is started again', async () => {
