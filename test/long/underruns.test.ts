@@ -1,0 +1,57 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { availableParallelism, tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect, onTestFinished, test } from 'vitest';
+import { TestBrowser } from '../support/browser.ts';
+import { writeChromium } from '../support/chromium-on-host.ts';
+import { TestClient } from '../support/client.ts';
+import { SPEECH, SPEECH_RATE_HZ } from '../support/fixtures.ts';
+import { GatewayProcess } from '../support/process.ts';
+import { slownessOfMachine } from '../support/slowness.ts';
+import { keepPlaying, sampleMessages } from '../support/sound.ts';
+
+/**
+ * Underruns of audio over the WebSocket in a browser that listens to speech, with gateway and browser on different cores. UNDERRUN_MINUTES is
+ * how long it listens: docs/client.md has the figures of ten minutes.
+ */
+
+const MINUTES = Number(process.env['UNDERRUN_MINUTES'] ?? 0.75);
+/** For the jitter buffer to find its delay. */
+const SETTLING_MS = 10_000;
+const onCore = (core: number) => ['taskset', '-c', String(core)];
+
+test.runIf(availableParallelism() > 1)(
+  'a browser that listens over the WebSocket has one underrun at most',
+  { timeout: MINUTES * 60_000 + 120_000 },
+  async ({ annotate }) => {
+    const slowness = await slownessOfMachine();
+    const folder = await mkdtemp(join(tmpdir(), 'partyline-underruns-'));
+    onTestFinished(() => rm(folder, { recursive: true }));
+    const gateway = await GatewayProcess.start({}, undefined, onCore(0));
+    onTestFinished(() => gateway.dispose());
+    const { url, api_key: apiKey } = await gateway.ready();
+    const browser = await TestBrowser.open(`${url}/?transports=websocket`, undefined, {
+      executable: await writeChromium(folder, onCore(1)),
+    });
+    onTestFinished(() => browser.close());
+    await browser.join('kitchen', 'Bob', apiKey);
+    const format = { codec: 'pcm_s16le', rateHz: SPEECH_RATE_HZ, channels: 1 } as const;
+    const audio = 'pcm_s16le;rate=16000;channels=1';
+    const query = { room: 'kitchen', peer: 'Ada', api_key: apiKey, audio };
+    const speaker = await TestClient.connect(url, query);
+    await speaker.next('joined');
+    const speech = keepPlaying(speaker, sampleMessages(format, SPEECH));
+    onTestFinished(() => speech.close());
+    const statsOf = () => browser.page.evaluate(() => window.partyline?.stats());
+    await sleep(SETTLING_MS);
+    // Statistics are of the time since the last call.
+    await statsOf();
+    await sleep(MINUTES * 60_000);
+    const stats = await statsOf();
+    await annotate(`${MINUTES} min: ${JSON.stringify(stats)}`);
+    // Audio came in all the time: there was something to run out of.
+    expect(stats?.receivedBitrate).toBeGreaterThan(10_000);
+    expect(stats?.underruns).toBeLessThanOrEqual(Math.floor(slowness));
+  },
+);
