@@ -34,7 +34,7 @@ const TROUBLES = {
 
 /** Facts about a room's audio that `RoomAudio` does not know. */
 type Surroundings = {
-  /** True if the gateway reports another speaker. */
+  /** True if the gateway reports another speaker whose audio is due here. */
   areOthersSpeaking: boolean;
   /** True if the gateway reports that no audio of this client arrives. */
   isUnheard: boolean;
@@ -84,10 +84,10 @@ export class HealthWatch {
     const isSystemMuted = heldMs('muted by the system', around.isSystemMuted) >= SYSTEM_MUTED_MS;
     const isLate = heldMs('opening', around.isOpening) >= PATHLESS_MS;
     // Reading statistics is expensive: they are read only if they matter.
-    const isWatched = transport === 'webrtc' && (around.areOthersSpeaking || isInterrupted);
+    const isWatched = around.areOthersSpeaking || isInterrupted;
     const packets = isWatched ? await packetsOf(audio) : undefined;
     // Without a path nothing can arrive, which is reported separately.
-    this.#flow.note(isWatched && hasPath && around.areOthersSpeaking, packets, nowMs);
+    this.#flow.note(hasPath && around.areOthersSpeaking, packets, nowMs);
     const isBroken = brokenMs >= BROKEN_MS && !this.#flow.isMoving(nowMs);
     const silencedSinceMs = this.#flow.silencedSinceMs(nowMs);
     // The others may have fallen silent: if the WebSocket is dead as well, no message has said so.
@@ -148,10 +148,7 @@ export class HealthWatch {
 
 /** Returns the number of received packets; undefined if the browser does not count them, or the audio is being closed. */
 const packetsOf = (audio: RoomAudio): Promise<number | undefined> =>
-  audio.counters().then(
-    ({ packetsReceived }) => packetsReceived,
-    () => undefined,
-  );
+  audio.packetsReceived().catch(() => undefined);
 
 /** Returns the sentence of the first trouble that was found. */
 const sentenceFor = (found: [isFound: boolean, sentence: string][]): string | undefined =>

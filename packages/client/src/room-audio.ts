@@ -95,6 +95,8 @@ export interface RoomAudio {
   /** Plays audio that the browser blocked until a click; to be called in the handler of a click. */
   resumePlayback(): void;
   counters(): Promise<AudioCounters>;
+  /** Number of packets received since its beginning. */
+  packetsReceived(): Promise<number>;
   /** Statistics of the browser, if it has them. */
   rtcStats(): Promise<{ send: RTCStatsReport; recv: RTCStatsReport } | undefined>;
   /** Ends everything; no handler is called. */

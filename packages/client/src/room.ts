@@ -264,11 +264,13 @@ export class Room {
 
   /**
    * True if a peer speaks that this client can hear: a speaker without a level sends an unknown format, which
-   * browsers do not get.
+   * browsers do not get, and of a peer whose volume here is 0 nothing comes over the WebSocket.
    */
   get #areOthersSpeaking(): boolean {
     const { peers } = this;
-    return [...this.speaking].some(([peer, level]) => level !== undefined && peers.has(peer));
+    const { volumes } = this.#parts.settings;
+    const isDue = (peer: string) => peers.has(peer) && volumes.get(peer) !== 0;
+    return [...this.speaking].some(([peer, level]) => level !== undefined && isDue(peer));
   }
 
   /** Replaces the list of other peers. */

@@ -50,6 +50,7 @@ const audioWith = (settings: SoundSettings): RoomAudio => ({
   resume: () => undefined,
   resumePlayback: () => undefined,
   counters: () => Promise.reject(new Error('nobody asks')),
+  packetsReceived: () => Promise.reject(new Error('nobody asks')),
   rtcStats: () => Promise.resolve(undefined),
   close: () => undefined,
 });

@@ -39,13 +39,13 @@ function openRoom() {
     hasPath: true,
     isInterrupted: false,
     isPlaybackBlocked: false,
-    packetsReceived: 0,
+    received: 0,
   };
   /** Peers whose volume was applied. */
   const applied: string[] = [];
   const audio = Object.assign(sound, {
     applyVolume: async (peer: string) => void applied.push(peer),
-    counters: () => Promise.resolve({ packetsReceived: sound.packetsReceived }),
+    packetsReceived: () => Promise.resolve(sound.received),
     trackOf: () => undefined,
     receive: () => undefined,
     resume: () => undefined,
@@ -113,10 +113,22 @@ test('only others count as speaking', async () => {
   expect(room.trouble).toContain('You do not hear the others');
 });
 
+test('a speaker whose volume here is 0 is not waited for', async () => {
+  const { room, settings, sound, lookUntil } = openRoom();
+  sound.transport = 'websocket';
+  settings.volumes.set('bob', 0);
+  room.receive(speaking({ peer: 'bob', level_dbov: -30 }));
+  await lookUntil(10_000);
+  expect(room.trouble).toBeUndefined();
+  settings.volumes.set('bob', 0.5);
+  await lookUntil(12_000);
+  expect(room.trouble).toContain('You do not hear the others');
+});
+
 test('a speaker who may have fallen silent since the WebSocket died is no reason to leave WebRTC', async () => {
   const { room, line, sound, sent, lookUntil } = openRoom();
   room.receive(speaking({ peer: 'bob', level_dbov: -30 }));
-  const flows = () => void (sound.packetsReceived += 12);
+  const flows = () => void (sound.received += 12);
   await lookUntil(10_000, () => {
     flows();
     line.heardMs = 10_000;

@@ -211,6 +211,10 @@ export class WebRtcAudio implements RoomAudio {
     return countersOf(await this.rtcStats());
   }
 
+  async packetsReceived(): Promise<number> {
+    return (await this.counters()).packetsReceived;
+  }
+
   /** Closes everything; no handler is called. */
   close(): void {
     if (this.#closed) return;

@@ -154,6 +154,10 @@ export class WebSocketAudio implements RoomAudio {
     };
   }
 
+  packetsReceived(): Promise<number> {
+    return Promise.resolve(this.#counters.packetsReceived);
+  }
+
   rtcStats(): Promise<undefined> {
     return Promise.resolve(undefined);
   }
