@@ -15,6 +15,8 @@ const STOPPED_MS = 500;
 const PATHLESS_MS = 3500;
 /** Time for which the microphone must be muted before the user is told, ms: browsers mute one for a moment when it starts. */
 const SYSTEM_MUTED_MS = 1000;
+/** Time for which nothing of the recorded audio must have been sent before the user is told, ms: stalls of a network are often shorter. */
+const UNSENT_MS = 2000;
 
 /** Sentences that say why audio does not flow. */
 const TROUBLES = {
@@ -26,6 +28,8 @@ const TROUBLES = {
     'No audio in either direction: the browser has stopped it. A click, or the end of a phone call, may help.',
   stalled: 'No audio in either direction: nothing arrives from the gateway any more.',
   unheard: 'Nobody hears you: your audio does not arrive at the gateway.',
+  unencoded: 'Nobody hears you: the browser cannot encode your audio.',
+  congested: 'Nobody hears you: the network is too slow to send your audio.',
   systemMuted: 'Nobody hears you: the system or the browser has muted the microphone.',
   blocked: 'You do not hear everybody: the browser plays audio only after a click.',
   deaf: 'You do not hear the others: their audio does not arrive here.',
@@ -93,6 +97,8 @@ export class HealthWatch {
     // The others may have fallen silent: if the WebSocket is dead as well, no message has said so.
     const isInDoubt = (this.#wire.heardMs ?? nowMs) <= (silencedSinceMs ?? -Infinity);
     const isDeaf = silencedSinceMs !== undefined && !isInDoubt;
+    const { unsent } = audio;
+    const isUnsent = unsent !== undefined && nowMs - unsent.sinceMs >= UNSENT_MS;
     const isPathless = pathlessMs >= PATHLESS_MS;
     // A join waits for answers, without which its audio cannot begin over any transport.
     const isSound = transport === 'websocket' || around.isOpening;
@@ -105,6 +111,7 @@ export class HealthWatch {
       [isStalled, TROUBLES.stalled],
       [around.refusal !== undefined, `Nobody hears you: ${around.refusal}`],
       [around.isUnheard, TROUBLES.unheard],
+      [isUnsent, unsent?.isEncoded ? TROUBLES.congested : TROUBLES.unencoded],
       [isSystemMuted, TROUBLES.systemMuted],
       [this.isPlaybackBlocked, TROUBLES.blocked],
       [isDeaf, TROUBLES.deaf],

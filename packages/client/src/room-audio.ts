@@ -51,6 +51,14 @@ export type AudioParts = {
   handlers: AudioHandlers;
 };
 
+/** Recorded audio of which nothing has been sent. */
+export type UnsentAudio = {
+  /** Time of its beginning, ms of `performance.now()`. */
+  sinceMs: number;
+  /** True if the network has refused packets of it; false if it has not been encoded. */
+  isEncoded: boolean;
+};
+
 /** Audio of one stay in a room over one transport, in both directions. */
 export interface RoomAudio {
   readonly transport: Transport;
@@ -64,6 +72,8 @@ export interface RoomAudio {
   readonly isPlaybackBlocked: boolean;
   /** True if there is a path in each direction in which audio must flow. */
   readonly hasPath: boolean;
+  /** Recorded audio since the last packet that was sent; undefined if there is none, or the transport does not tell. */
+  readonly unsent: UnsentAudio | undefined;
   /** Sum of all others, if they come as one track. */
   readonly mixTrack: MediaStreamTrack | undefined;
   /** Resolves when audio can flow. @throws if the browser cannot do what the room needs */

@@ -18,6 +18,7 @@ function openWatch(transport: RoomAudio['transport'] = 'webrtc') {
     isStopped: false,
     received: 0,
     isCounted: true,
+    unsent: undefined as RoomAudio['unsent'],
   };
   const packetsReceived = () =>
     sound.isCounted
@@ -122,6 +123,23 @@ test('that nobody hears us is told in words', async () => {
   around.isUnheard = true;
   expect(await until(250, hear)).toMatchObject({ isSilenced: true });
   expect(watch.trouble).toContain('Nobody hears you');
+});
+
+test.each([
+  [false, 'the browser cannot encode'],
+  [true, 'the network is too slow'],
+])('audio of which nothing is sent for 2 s is told (encoded: %s)', async (isEncoded, words) => {
+  const { watch, sound, until, hear } = openWatch('websocket');
+  sound.unsent = { sinceMs: 1000, isEncoded };
+  await until(2750, hear);
+  expect(watch.trouble).toBeUndefined();
+  await until(3000, hear);
+  expect(watch.trouble).toMatch(/^Nobody hears you/);
+  expect(watch.trouble).toContain(words);
+  expect(watch.isInterrupted).toBe(false);
+  sound.unsent = { sinceMs: 3000, isEncoded };
+  await until(3250, hear);
+  expect(watch.trouble).toBeUndefined();
 });
 
 test('others who speak over a WebSocket that carries nothing are not called missing', async () => {

@@ -30,6 +30,7 @@ const audioWith = (settings: SoundSettings): RoomAudio => ({
   isStopped: false,
   isPlaybackBlocked: false,
   hasPath: true,
+  unsent: undefined,
   mixTrack: undefined,
   opened: () => Promise.resolve(),
   applyMicrophone: () => Promise.resolve(),

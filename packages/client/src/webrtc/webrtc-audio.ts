@@ -28,6 +28,8 @@ export class WebRtcAudio implements RoomAudio {
   readonly mixTrack = undefined;
   /** Always false: WebRTC records without a click. For playback see `isPlaybackBlocked`. */
   readonly isStopped = false;
+  /** The gateway reports packets that do not arrive (`rtp_flow`). */
+  readonly unsent = undefined;
   readonly #request: SendRequest;
   readonly #settings: SoundSettings;
   readonly #handlers: AudioHandlers;

@@ -1,6 +1,12 @@
 import type { ServerMessage } from '../../../../src/protocol/messages.ts';
 import { tellMute } from '../muting.ts';
-import type { AudioHandlers, AudioParts, RoomAudio, SoundSettings } from '../room-audio.ts';
+import type {
+  AudioHandlers,
+  AudioParts,
+  RoomAudio,
+  SoundSettings,
+  UnsentAudio,
+} from '../room-audio.ts';
 import { runsSoon } from '../runs-soon.ts';
 import type { AudioAssets } from '../state.ts';
 import type { AudioCounters } from '../stats.ts';
@@ -41,6 +47,7 @@ export class WebSocketAudio implements RoomAudio {
   /** The answer to the last request with volumes. They are sent one at a time: a slider would exceed the connection's message budget. */
   #volumesAnswered: Promise<void> = Promise.resolve();
   #rttMs: number | undefined;
+  #unsent: UnsentAudio | undefined;
   readonly #counters = {
     bytesSent: 0,
     bytesReceived: 0,
@@ -74,6 +81,11 @@ export class WebSocketAudio implements RoomAudio {
 
   get hasPath(): boolean {
     return this.#graph !== undefined;
+  }
+
+  get unsent(): UnsentAudio | undefined {
+    const { muted, microphone } = this.#settings;
+    return muted || !microphone ? undefined : this.#unsent;
   }
 
   get mixTrack(): MediaStreamTrack | undefined {
@@ -134,6 +146,7 @@ export class WebSocketAudio implements RoomAudio {
   /** The audio does not depend on the connection. */
   resume(): void {
     this.#rttMs = undefined;
+    this.#unsent = undefined;
   }
 
   resumePlayback(): void {
@@ -201,9 +214,8 @@ export class WebSocketAudio implements RoomAudio {
     this.#encoder ??= await openEncoder(this.#encoderUrl, (packet) => this.#send(packet));
     if (this.#isClosed) return this.#encoder.close();
     track.enabled = !this.#settings.muted;
-    await graph.record(track, (frame) => {
-      if (!this.#settings.muted) this.#encoder?.encode(frame);
-    });
+    this.#unsent = undefined;
+    await graph.record(track, (frame) => this.#encode(frame));
     if (this.#isClosed) graph.close();
   }
 
@@ -243,9 +255,23 @@ export class WebSocketAudio implements RoomAudio {
     }
   }
 
+  #encode(frame: Float32Array<ArrayBuffer>): void {
+    if (this.#settings.muted) {
+      this.#unsent = undefined;
+      return;
+    }
+    this.#unsent ??= { sinceMs: performance.now(), isEncoded: false };
+    this.#encoder?.encode(frame);
+  }
+
   #send(packet: Uint8Array<ArrayBuffer>): void {
     if (this.#isClosed || this.#settings.muted) return;
-    if (this.#wire.sendFrame(packet)) this.#counters.bytesSent += packet.byteLength;
+    if (this.#wire.sendFrame(packet)) {
+      this.#counters.bytesSent += packet.byteLength;
+      this.#unsent = undefined;
+    } else if (this.#unsent) {
+      this.#unsent.isEncoded = true;
+    }
   }
 
   #hear(frame: ArrayBuffer): void {

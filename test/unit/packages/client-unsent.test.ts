@@ -1,0 +1,135 @@
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import type { AudioParts } from '../../../packages/client/src/room-audio.ts';
+import { WebSocketAudio } from '../../../packages/client/src/websocket/websocket-audio.ts';
+
+/** Recorded audio that the client cannot send over the WebSocket. Node has no Web Audio: graph, encoder and connection are the test's. */
+
+/** Gives a frame of the microphone to the audio. */
+let capture: () => void;
+let isEncoderBroken: boolean;
+let isNetworkSlow: boolean;
+let parts: AudioParts;
+
+beforeEach(() => {
+  isEncoderBroken = false;
+  isNetworkSlow = false;
+  vi.useFakeTimers();
+  class Node {
+    readonly port = Object.assign(new EventTarget(), {
+      start: () => undefined,
+      postMessage: () => undefined,
+      close: () => undefined,
+    });
+    constructor(_context: unknown, name?: string) {
+      const frame = () => new MessageEvent('message', { data: new Float32Array(960) });
+      if (name === 'partyline-capture') capture = () => this.port.dispatchEvent(frame());
+    }
+    connect(): void {}
+    disconnect(): void {}
+  }
+  class Context extends EventTarget {
+    readonly state = 'running';
+    readonly audioWorklet = { addModule: () => Promise.resolve() };
+    readonly createMediaStreamSource = () => new Node(this);
+    readonly close = () => Promise.resolve();
+  }
+  class Decoder extends EventTarget {
+    postMessage(): void {
+      queueMicrotask(() =>
+        this.dispatchEvent(new MessageEvent('message', { data: { ready: true } })),
+      );
+    }
+    terminate(): void {}
+  }
+  class Encoder {
+    static readonly isConfigSupported = () => Promise.resolve({ supported: true });
+    readonly #handlers: AudioEncoderInit;
+    state = 'unconfigured';
+    constructor(handlers: AudioEncoderInit) {
+      this.#handlers = handlers;
+    }
+    configure(): void {
+      this.state = 'configured';
+    }
+    encode(): void {
+      if (isEncoderBroken) {
+        this.state = 'closed';
+        this.#handlers.error(new DOMException('', 'EncodingError'));
+      } else {
+        const chunk = { byteLength: 80, copyTo: () => undefined };
+        this.#handlers.output(chunk as unknown as EncodedAudioChunk);
+      }
+    }
+    close(): void {}
+  }
+  class Data {
+    close(): void {}
+  }
+  vi.stubGlobal('AudioWorkletNode', Node);
+  vi.stubGlobal('AudioContext', Context);
+  vi.stubGlobal('MediaStream', Array);
+  vi.stubGlobal('Worker', Decoder);
+  vi.stubGlobal('AudioEncoder', Encoder);
+  vi.stubGlobal('AudioData', Data);
+  parts = {
+    joined: { type: 'joined', room: 'kitchen', speaker: 1, peers: [] },
+    peers: new Map(),
+    wire: { sendFrame: () => !isNetworkSlow },
+    settings: { microphone: {}, muted: false, speakerId: '' },
+    assets: {},
+    handlers: {},
+  } as unknown as AudioParts;
+});
+afterEach(() => {
+  vi.useRealTimers();
+  vi.unstubAllGlobals();
+});
+
+async function speak() {
+  const audio = new WebSocketAudio(parts);
+  await audio.opened();
+  await audio.applyMicrophone();
+  capture();
+  expect(audio.unsent).toBeUndefined();
+  return audio;
+}
+
+/** Captures a frame each 20 ms, and returns the time for which nothing has been sent, ms. */
+function talk(audio: WebSocketAudio, forMs: number): number | undefined {
+  for (let ms = 0; ms < forMs; ms += 20) {
+    vi.advanceTimersByTime(20);
+    capture();
+  }
+  return audio.unsent && performance.now() - audio.unsent.sinceMs;
+}
+
+test('audio that an encoder never encodes counts as unsent until it does', async () => {
+  const audio = await speak();
+  isEncoderBroken = true;
+  expect(talk(audio, 3000)).toBe(2980);
+  expect(audio.unsent).toMatchObject({ isEncoded: false });
+  isEncoderBroken = false;
+  expect(talk(audio, 20)).toBeUndefined();
+});
+
+test('audio that the network does not take counts as unsent until it does, or another connection is there', async () => {
+  const audio = await speak();
+  isNetworkSlow = true;
+  expect(talk(audio, 3000)).toBe(2980);
+  expect(audio.unsent).toMatchObject({ isEncoded: true });
+  audio.resume();
+  expect(talk(audio, 1000)).toBe(980);
+  isNetworkSlow = false;
+  expect(talk(audio, 20)).toBeUndefined();
+});
+
+test('a client that is muted has nothing to send', async () => {
+  const audio = await speak();
+  isNetworkSlow = true;
+  talk(audio, 3000);
+  parts.settings.muted = true;
+  expect(audio.unsent).toBeUndefined();
+  talk(audio, 20);
+  parts.settings.muted = false;
+  expect(talk(audio, 20)).toBe(0);
+});
