@@ -3,12 +3,11 @@ import { notFound } from '../protocol/errors.ts';
 import { spellsFixedParts } from './fixed-path.ts';
 
 /**
- * Content security policy of pages and files. Opus is decoded as WebAssembly in a worker; the page's
- * WebSocket connects to the page's origin, or to a development server, and the QR code of an invitation is a
- * data URL.
+ * Content security policy of pages and files. Opus is decoded as WebAssembly in a worker. `'self'` covers the page's
+ * WebSocket, too (in Safari since version 16). The QR code of an invitation is a data URL.
  */
 const PAGE_POLICY =
-  "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; worker-src 'self'; connect-src 'self' ws: wss:; img-src 'self' data:; base-uri 'none'; form-action 'none'; object-src 'none'; frame-ancestors 'none'";
+  "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; worker-src 'self'; connect-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; object-src 'none'; frame-ancestors 'none'";
 /** Swagger UI has styles and pictures in its markup. */
 const DOCS_POLICY =
   "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; base-uri 'none'; form-action 'none'; object-src 'none'; frame-ancestors 'none'";

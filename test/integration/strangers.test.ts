@@ -72,6 +72,13 @@ test.each(['/', '/admin/', '/api/docs/', '/api/me', '/nowhere'])(
   },
 );
 
+test('the page connects to its own origin alone', async () => {
+  const { url } = await openGateway();
+  const answer = await fetch(url);
+  expect(answer.headers.get('content-security-policy')).toContain("; connect-src 'self';");
+  expect(await answer.text()).toContain("; connect-src 'self';");
+});
+
 test('answers of the API are stored nowhere', async () => {
   const { url } = await openGateway();
   expect((await fetch(`${url}/api/me`)).headers.get('cache-control')).toBe('no-store');
