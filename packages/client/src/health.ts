@@ -30,6 +30,8 @@ const TROUBLES = {
   unheard: 'Nobody hears you: your audio does not arrive at the gateway.',
   unencoded: 'Nobody hears you: the browser cannot encode your audio.',
   congested: 'Nobody hears you: the network is too slow to send your audio.',
+  unrecorded:
+    'Nobody hears you: the browser has stopped recording. A click, or the end of a phone call, may help.',
   systemMuted: 'Nobody hears you: the system or the browser has muted the microphone.',
   blocked: 'You do not hear everybody: the browser plays audio only after a click.',
   deaf: 'You do not hear the others: their audio does not arrive here.',
@@ -113,7 +115,7 @@ export class HealthWatch {
       [around.isUnheard, TROUBLES.unheard],
       [isUnsent, unsent?.isEncoded ? TROUBLES.congested : TROUBLES.unencoded],
       [isSystemMuted, TROUBLES.systemMuted],
-      [this.isPlaybackBlocked, TROUBLES.blocked],
+      [this.isPlaybackBlocked, transport === 'webrtc' ? TROUBLES.blocked : TROUBLES.unrecorded],
       [isDeaf, TROUBLES.deaf],
       [isLate, TROUBLES.opening],
     ]);

@@ -68,7 +68,7 @@ export interface RoomAudio {
   readonly isInterrupted: boolean;
   /** True if the browser neither plays nor records: it waits for a click, or for the end of a phone call. */
   readonly isStopped: boolean;
-  /** True if the browser plays some or all of the audio only after a click. */
+  /** True if the browser plays some or all of the audio, or records, only after a click. */
   readonly isPlaybackBlocked: boolean;
   /** True if there is a path in each direction in which audio must flow. */
   readonly hasPath: boolean;

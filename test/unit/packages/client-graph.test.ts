@@ -18,6 +18,7 @@ beforeEach(() => {
   isDecoderLoaded = true;
   addModule = () => Promise.reject(new Error('No worklet.'));
   class Context {
+    readonly state = 'running';
     readonly audioWorklet = { addModule: () => addModule() };
     close(): Promise<void> {
       areContextsOpen = false;
@@ -104,8 +105,9 @@ test('a microphone whose rate is neither that of the graph nor that of the speak
     throw new DOMException('', 'NotSupportedError');
   };
   Object.assign(globalThis.AudioContext.prototype, { createMediaStreamSource: refuse });
-  const opened = new Map<object, number>();
+  const opened = new Map<Context, number>();
   class Context extends EventTarget {
+    state = 'running';
     readonly audioWorklet = { addModule: () => addModule() };
 
     constructor({ sampleRate = 44_100 }: AudioContextOptions = {}) {
@@ -125,7 +127,12 @@ test('a microphone whose rate is neither that of the graph nor that of the speak
   const track = { getSettings: () => ({}) } as MediaStreamTrack;
   await graph.record(track, () => undefined);
   expect([...opened.values()]).toEqual([16_000]);
+  expect(graph.isBlocked).toBe(false);
+  // As after a phone call: the browser waits for a click.
+  for (const context of opened.keys()) context.state = 'suspended';
+  expect(graph.isBlocked).toBe(true);
   graph.stopRecording();
+  expect(graph.isBlocked).toBe(false);
   expect(opened.size).toBe(0);
 });
 

@@ -16,6 +16,7 @@ function openWatch(transport: RoomAudio['transport'] = 'webrtc') {
     hasPath: true,
     isInterrupted: false,
     isStopped: false,
+    isPlaybackBlocked: false,
     received: 0,
     isCounted: true,
     unsent: undefined as RoomAudio['unsent'],
@@ -181,6 +182,15 @@ test('sound over the WebSocket that the browser has stopped for 500 ms is told u
   sound.isStopped = false;
   await until(2000, hear);
   expect(watch.trouble).toBeUndefined();
+});
+
+test('a recording over the WebSocket that the browser has stopped is told as one that a click resumes', async () => {
+  const { watch, sound, until, hear } = openWatch('websocket');
+  sound.isPlaybackBlocked = true;
+  await until(500, hear);
+  expect(watch.trouble).toContain('Nobody hears you: the browser has stopped recording');
+  expect(watch.isPlaybackBlocked).toBe(true);
+  expect(watch.isInterrupted).toBe(false);
 });
 
 test('beside WebRTC a WebSocket that carries nothing is given up after 11 s, and no sound is missing', async () => {

@@ -67,8 +67,13 @@ export class AudioGraph {
   }
 
   /** True while the browser plays nothing until a click. */
-  get isBlocked(): boolean {
+  get isStopped(): boolean {
     return this.#context.state !== 'running';
+  }
+
+  /** True while the browser does not play, or does not record, until a click. */
+  get isBlocked(): boolean {
+    return this.isStopped || (this.#capture?.context ?? this.#context).state !== 'running';
   }
 
   /** The played audio, as a track. */

@@ -72,11 +72,12 @@ export class WebSocketAudio implements RoomAudio {
   }
 
   get isStopped(): boolean {
-    return this.#graph?.isBlocked ?? false;
+    return this.#graph?.isStopped ?? false;
   }
 
+  /** A click that resumes playback also resumes a recording that the browser has stopped. */
   get isPlaybackBlocked(): boolean {
-    return this.isStopped;
+    return this.#graph?.isBlocked ?? false;
   }
 
   get hasPath(): boolean {
