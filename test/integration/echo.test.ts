@@ -4,11 +4,20 @@ import { UsageStore } from '../../src/usage/usage-store.ts';
 import type { TestClient } from '../support/client.ts';
 import { eventually } from '../support/gateway.ts';
 import { opusTone, pcmTone, play } from '../support/sound.ts';
-import { useStack } from '../support/use-stack.ts';
+import { untilTaken, useWebhooks, VISIT } from '../support/use-webhooks.ts';
 import { WebRtcClient } from '../support/webrtc-client.ts';
 
-const { openRedis, openGateway, openNodes, openStore, createAccount, connect, cleanUps } =
-  useStack();
+const {
+  openRedis,
+  openGateway,
+  openNodes,
+  openStore,
+  openHook,
+  openWorker,
+  createAccount,
+  connect,
+  cleanUps,
+} = useWebhooks();
 
 async function enterEcho(
   gateway: { url: string; apiKey: string },
@@ -91,7 +100,7 @@ describe('the echo room', () => {
     await eventually('nothing is left', async () => (await gateway.countRouters()) === 0);
   });
 
-  test('it counts in minutes, as one room, and is told to no webhook', async () => {
+  test('it counts in minutes, as one room', async () => {
     const redis = await openRedis();
     const gateway = await openGateway({ REDIS_URL: redis.url }, { usage: { writeEveryMs: 100 } });
     const { id, apiKey } = await createAccount(redis, 'free');
@@ -119,6 +128,18 @@ describe('the echo room', () => {
     ]);
     const late = await connect(account, { room: '__echo__', peer: 'late' });
     expect(await late.next('error')).toMatchObject({ code: 'minutes_exhausted' });
+  });
+
+  test('no webhook is told of it', async () => {
+    const { redis, receiver, accounts, id } = await openHook();
+    await openWorker(redis);
+    const gateway = await openGateway({ REDIS_URL: redis.url });
+    const { apiKey } = await accounts.addKey(id);
+    const { client } = await enterEcho({ url: gateway.url, apiKey }, 'ada');
+    await client.ask({ type: 'join', room: 'a' }, 'joined');
+    await client.ask({ type: 'leave' }, 'left');
+    await untilTaken(receiver, VISIT.length);
+    expect(receiver.story).toEqual(VISIT);
   });
 
   test('any token lets its peer in, also by the query, but not one that may not publish', async () => {
