@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createClient } from 'redis';
-import { USAGE_PREFIX } from '../../src/store/keys.ts';
+import { minuteRecordsKey } from '../../src/store/keys.ts';
 import { PINNING } from '../child.ts';
 import { GatewayProcess } from '../gateway-process.ts';
 import { met } from '../goals.ts';
@@ -99,7 +99,7 @@ async function fillMonth(url: string, accountId: number): Promise<void> {
   await client.connect();
   try {
     for (let day = 1; day <= MONTH.days; day += 1) {
-      const key = `${USAGE_PREFIX}records:${accountId}:2026-01-${twoDigits(day)}`;
+      const key = minuteRecordsKey(accountId, `2026-01-${twoDigits(day)}`);
       let fields: string[] = [];
       for (let minute = 0; minute < MONTH.minutesADay; minute += 1) {
         const time = `${twoDigits(Math.floor(minute / 60) + 8)}:${twoDigits(minute % 60)}`;

@@ -1,13 +1,11 @@
 import type { FastifyBaseLogger } from 'fastify';
 import { type Static, type TSchema, Type } from 'typebox';
 import { Compile } from 'typebox/compile';
-import { BUS_CHANNEL } from '../store/keys.ts';
+import { BUS_CHANNEL, nodeBusChannel } from '../store/keys.ts';
 import type { Redis } from '../store/redis.ts';
 import { counters } from '../counters.ts';
 import { FORMAT } from '../store/state-format.ts';
 import type { Sealer } from './sealer.ts';
-
-const channelOf = (node: string) => `${BUS_CHANNEL}:${node}`;
 
 const EnvelopeSchema = Type.Object({
   format: Type.Integer(),
@@ -48,7 +46,7 @@ export class Bus {
     log: FastifyBaseLogger,
   ): Promise<Bus> {
     const bus = new Bus(redis, sealer, node, log);
-    for (const channel of [BUS_CHANNEL, channelOf(node)]) {
+    for (const channel of [BUS_CHANNEL, nodeBusChannel(node)]) {
       await redis.subscribe(channel, {
         onMessage: (message) => bus.#receive(message, channel),
         onGap: () => {},
@@ -77,7 +75,7 @@ export class Bus {
 
   /** Sends a message to one node. @throws {PartylineError} `overloaded` */
   sendTo(node: string, kind: string, body: unknown): Promise<void> {
-    return this.#publish(channelOf(node), kind, body);
+    return this.#publish(nodeBusChannel(node), kind, body);
   }
 
   /** Forgets a node that has left or died. */

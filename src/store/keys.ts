@@ -85,8 +85,10 @@ export const NODE_FORMATS = `${KEY_PREFIX}node_formats`;
 export const STATE_FORMAT = `${KEY_PREFIX}format`;
 /** String: the cluster key of nodes without CLUSTER_KEY. */
 export const SHARED_CLUSTER_KEY = `${KEY_PREFIX}cluster_key`;
-/** Channel: messages from node to node. */
+/** Channel: messages of a node to all nodes. */
 export const BUS_CHANNEL = `${KEY_PREFIX}bus`;
+/** Channel: messages of other nodes to one node. */
+export const nodeBusChannel = (node: string) => `${BUS_CHANNEL}:${node}`;
 /** Prefix of rooms. */
 const ROOM_PREFIX = `${KEY_PREFIX}room:`;
 /** Hash, and channel of its changes: node → its sealed state of a room. */
@@ -98,17 +100,83 @@ export function accountOfRoomKey(key: string): number | undefined {
   return id === undefined ? undefined : Number(id);
 }
 
-// Minutes and webhooks
+// Usage. Minutes are named `2026-11-21T08:13`, days `2026-11-21`; scripts get the prefix, and put the same names together.
 
-/** Prefix of usage; `UsageStore` describes the keys. */
+/** Prefix of usage. */
 export const USAGE_PREFIX = `${KEY_PREFIX}usage:`;
+/** Sorted set: `account|minute` of all minutes that wait to be closed, by the minute's number since 1970. */
+export const OPEN_MINUTES = `${USAGE_PREFIX}open`;
+/** Set: minutes of an account that wait to be closed. */
+export const openMinutesKey = (accountId: number) => `${OPEN_MINUTES}:${accountId}`;
+/**
+ * Hash: `process|room` → `websocketMs:webrtcMs:peak`, and `=` → the peer-ms that the month has of the minute. It expires only
+ * after the minute was closed.
+ */
+export const minuteKey = (accountId: number, minute: string) =>
+  `${OPEN_MINUTES}:${accountId}:${minute}`;
+/** Hash: month → peer-ms of an account. */
+export const monthsKey = (accountId: number) => `${USAGE_PREFIX}months:${accountId}`;
+/** Hash: `HH:MM|room` → `websocketMs:webrtcMs:peak`, for the closed minutes of a day. */
+export const minuteRecordsKey = (accountId: number, day: string) =>
+  `${USAGE_PREFIX}records:${accountId}:${day}`;
+/** Hash: `HH|room` → `websocketMs:webrtcMs:peak`, and `=` if the whole day is in it (older days have minutes only). */
+export const hourRecordsKey = (accountId: number, day: string) =>
+  `${USAGE_PREFIX}hours:${accountId}:${day}`;
 /** Sorted set: usage workers by their last sign of life. */
 export const USAGE_WORKERS = `${USAGE_PREFIX}workers`;
 /** Hash: usage worker → how far its clock is ahead of Redis's, ms. */
 export const USAGE_WORKER_OFFSETS = `${USAGE_PREFIX}worker_offsets`;
 /** Prefix of BullMQ's queues. */
 export const BULLMQ_PREFIX = `${KEY_PREFIX}bullmq`;
-/** Prefix of webhooks; `WebhookStore` describes the keys. */
+/** List: jobs of a BullMQ queue that wait for a worker. */
+export const waitingJobsKey = (queue: string) => `${BULLMQ_PREFIX}:${queue}:wait`;
+
+// Webhooks. Room names have no line breaks; scripts get the prefix, and put the same names together.
+
+/** Prefix of webhooks. */
 export const WEBHOOK_PREFIX = `${KEY_PREFIX}webhooks:`;
-/** Channel: an account has events that wait. */
+/** Hash: node → count of its heartbeats. */
+export const WEBHOOK_NODES = `${WEBHOOK_PREFIX}nodes`;
+/** Set: nodes whose peers are still to be removed. */
+export const WEBHOOK_DEAD_NODES = `${WEBHOOK_PREFIX}dead`;
+/** Hash: `account\nroom\npeer` → kind, for the peers that a node holds. */
+export const webhookNodeKey = (node: string) => `${WEBHOOK_PREFIX}node:${node}`;
+/** Hash: node → number of its last change. */
+export const WEBHOOK_CHANGE_NUMBERS = `${WEBHOOK_PREFIX}numbers`;
+/** Hash: node → time of its last report, ms by Redis's clock. */
+export const WEBHOOK_REPORT_TIMES = `${WEBHOOK_PREFIX}seen`;
+/** Hash: peer of a room → number of nodes that hold it. */
+export const webhookPeersKey = (accountId: number, room: string) =>
+  `${WEBHOOK_PREFIX}peers:${accountId}\n${room}`;
+/** Hash: peer of a room → the node to which it came last. */
+export const webhookLatestNodesKey = (accountId: number, room: string) =>
+  `${WEBHOOK_PREFIX}latest:${accountId}\n${room}`;
+/** Hash: peer of a room → its event when it left that node, while another still holds it. */
+export const webhookLeftPeersKey = (accountId: number, room: string) =>
+  `${WEBHOOK_PREFIX}left:${accountId}\n${room}`;
+/** String: `created_at` of the latest `peer_left` of a room that still has peers. */
+export const webhookLastLeftKey = (accountId: number, room: string) =>
+  `${WEBHOOK_PREFIX}last_left:${accountId}\n${room}`;
+/** String: exists if the event of this name was sent, which is sent only once. */
+export const webhookOnceKey = (event: string) => `${WEBHOOK_PREFIX}once:${event}`;
+/** List: waiting events of a room as JSON, the oldest first. */
+export const webhookOutboxKey = (accountId: number, room: string) =>
+  `${WEBHOOK_PREFIX}outbox:${accountId}\n${room}`;
+/** Set: `account\nroom` with waiting events that nodes of earlier versions have written. */
+export const WEBHOOK_EARLIER_OUTBOXES = `${WEBHOOK_PREFIX}waiting`;
+/** Sorted set: rooms of an account with waiting events, by `created_at` of the first one. */
+export const webhookRoomsKey = (accountId: number) => `${WEBHOOK_PREFIX}rooms:${accountId}`;
+/** Sorted set: accounts with waiting events, by `created_at` of the oldest one. */
+export const WEBHOOK_ACCOUNTS = `${WEBHOOK_PREFIX}accounts`;
+/** Hash: account → number of its waiting events. */
+export const WEBHOOK_COUNTS = `${WEBHOOK_PREFIX}counts`;
+/** String: number of events given up. */
+export const WEBHOOK_DROPPED = `${WEBHOOK_PREFIX}dropped`;
+/** Hash: account → number of its events given up. */
+export const WEBHOOK_DROPPED_BY_ACCOUNT = `${WEBHOOK_PREFIX}dropped_of`;
+/** Hash: usage worker → count of its heartbeats. */
+export const WEBHOOK_WORKERS = `${WEBHOOK_PREFIX}workers`;
+/** Hash: account → the usage worker that sends its events. */
+export const WEBHOOK_HOLDERS = `${WEBHOOK_PREFIX}holders`;
+/** Channel: id of an account with waiting events. */
 export const WEBHOOK_NEWS = `${WEBHOOK_PREFIX}news`;

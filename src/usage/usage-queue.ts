@@ -1,4 +1,4 @@
-import { BULLMQ_PREFIX } from '../store/keys.ts';
+import { waitingJobsKey } from '../store/keys.ts';
 import type { Redis } from '../store/redis.ts';
 
 /** The queue of minutes to close. */
@@ -9,5 +9,5 @@ export const USAGE_QUEUE = 'usage';
  * @throws {PartylineError} `overloaded` when Redis does not answer
  */
 export function countWaitingJobs(redis: Redis): Promise<number> {
-  return redis.run((client) => client.lLen(`${BULLMQ_PREFIX}:${USAGE_QUEUE}:wait`));
+  return redis.run((client) => client.lLen(waitingJobsKey(USAGE_QUEUE)));
 }

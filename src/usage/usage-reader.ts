@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Redis } from '../store/redis.ts';
-import { USAGE_PREFIX } from '../store/keys.ts';
+import { hourRecordsKey, minuteRecordsKey, openMinutesKey, USAGE_PREFIX } from '../store/keys.ts';
 import { MAX_RECORDS_A_DAY, OTHER_ROOMS } from './meter.ts';
 import { limitsOf } from './usage-store.ts';
 
@@ -90,14 +90,14 @@ export class UsageReader {
   }
 
   async #openMinutes(accountId: number, day: string): Promise<string[]> {
-    const key = `${USAGE_PREFIX}open:${accountId}`;
+    const key = openMinutesKey(accountId);
     const minutes = await this.#redis.run((client) => client.sMembers(key));
     return minutes.filter((minute) => minute.startsWith(day));
   }
 
   /** @returns undefined if the hours of the day were not added up as its minutes were closed */
   async #readHours(accountId: number, day: string): Promise<Buckets | undefined> {
-    const key = `${USAGE_PREFIX}hours:${accountId}:${day}`;
+    const key = hourRecordsKey(accountId, day);
     if (!(await this.#redis.run((client) => client.hExists(key, '=')))) return undefined;
     const buckets: Buckets = new Map();
     await this.#scan(key, (field, value) => {
@@ -108,7 +108,7 @@ export class UsageReader {
 
   async #readMinutes(accountId: number, day: string): Promise<Buckets> {
     const buckets: Buckets = new Map();
-    await this.#scan(`${USAGE_PREFIX}records:${accountId}:${day}`, (field, value) =>
+    await this.#scan(minuteRecordsKey(accountId, day), (field, value) =>
       put(buckets, `${day}T${field.slice(0, 5)}`, field.slice(6), value),
     );
     return buckets;

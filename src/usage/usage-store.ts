@@ -1,4 +1,4 @@
-import { USAGE_PREFIX } from '../store/keys.ts';
+import { monthsKey, OPEN_MINUTES, USAGE_PREFIX } from '../store/keys.ts';
 import type { Redis } from '../store/redis.ts';
 import {
   MAX_RECORDS_A_DAY,
@@ -7,20 +7,6 @@ import {
   monthOf,
   OTHER_ROOMS,
 } from './meter.ts';
-
-/**
- * Usage in Redis. Each process writes its count of a minute under its own name, in place of its
- * previous one, and the month grows by the difference. Closing a minute records it, and corrects the month if it has less. So
- * writing late, twice or never again, and closing late, twice or at the same time, all come to the same sums.
- *
- * usage:open                    sorted set of account|minute that wait to be closed, by the minute's number since 1970
- * usage:open:{account}          set of the minutes of an account that wait to be closed
- * usage:open:{account}:{minute} hash: process|room → websocketMs:webrtcMs:peak, and "=" → what the month has of it; it does
- *                               not expire before it is closed
- * usage:months:{account}        hash: month → peer-ms
- * usage:records:{account}:{day} hash: HH:MM|room → websocketMs:webrtcMs:peak
- * usage:hours:{account}:{day}   hash: HH|room → the same, and "=" if the whole day is in it (older days have minutes only)
- */
 
 const MINUTE_MS = 60_000;
 /** Maximum number of values in one command of a script, which Lua puts on its stack. */
@@ -36,6 +22,11 @@ type WrittenMinute = [number, string, number, string[]];
 /** A minute of an account that is not recorded yet. */
 export type OpenMinute = { accountId: number; minute: string };
 
+/**
+ * Usage in Redis (docs/redis.md). Each process writes its count of a minute under its own name, in place of its
+ * previous one, and the month grows by the difference. Closing a minute records it, and corrects the month if it has less. So
+ * writing late, twice or never again, and closing late, twice or at the same time, all come to the same sums.
+ */
 export class UsageStore {
   readonly #redis: Redis;
   readonly #limits: string[];
@@ -95,8 +86,7 @@ export class UsageStore {
   /** Returns the usage of an account in the calendar month (UTC) of a time, in peer-ms; live. */
   async readMonthMs(accountId: number, wallMs: number): Promise<number> {
     const month = monthOf(wallMs);
-    const key = `${USAGE_PREFIX}months:${accountId}`;
-    return Number(await this.#redis.run((client) => client.hGet(key, month)));
+    return Number(await this.#redis.run((client) => client.hGet(monthsKey(accountId), month)));
   }
 
   /**
@@ -104,9 +94,8 @@ export class UsageStore {
    * @returns their number, and when the oldest of them ended (ms since 1970; undefined if none waits)
    */
   async countOpen(): Promise<{ minutes: number; oldestEndMs: number | undefined }> {
-    const key = `${USAGE_PREFIX}open`;
     const [minutes, [oldest]] = await this.#redis.run((client) =>
-      Promise.all([client.zCard(key), client.zRangeWithScores(key, 0, 0)]),
+      Promise.all([client.zCard(OPEN_MINUTES), client.zRangeWithScores(OPEN_MINUTES, 0, 0)]),
     );
     return { minutes, oldestEndMs: oldest && (oldest.score + 1) * MINUTE_MS };
   }
@@ -116,14 +105,13 @@ export class UsageStore {
    * `afterMs`, which come from a clock that was ahead.
    */
   async listOpen(beforeMs: number, afterMs = Infinity): Promise<OpenMinute[]> {
-    const key = `${USAGE_PREFIX}open`;
     const before = Math.floor(beforeMs / MINUTE_MS) - 1;
     const after = afterMs === Infinity ? '+inf' : `(${Math.floor(afterMs / MINUTE_MS)}`;
     const limit = { BY: 'SCORE', LIMIT: { offset: 0, count: LISTED_AT_ONCE } } as const;
     const members = await this.#redis.run((client) =>
       Promise.all([
-        client.zRange(key, '-inf', before, limit),
-        client.zRange(key, after, '+inf', limit),
+        client.zRange(OPEN_MINUTES, '-inf', before, limit),
+        client.zRange(OPEN_MINUTES, after, '+inf', limit),
       ]),
     );
     return members.flat().map((member) => {

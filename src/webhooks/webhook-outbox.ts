@@ -1,4 +1,9 @@
-import { WEBHOOK_PREFIX } from '../store/keys.ts';
+import {
+  WEBHOOK_ACCOUNTS,
+  WEBHOOK_COUNTS,
+  WEBHOOK_DROPPED_BY_ACCOUNT,
+  WEBHOOK_PREFIX,
+} from '../store/keys.ts';
 import type { Redis } from '../store/redis.ts';
 import { momentOf, orderAt } from './event-order.ts';
 
@@ -95,9 +100,9 @@ export class WebhookOutbox {
     const id = String(accountId);
     const [events, oldest, dropped] = await this.#redis.run((client) =>
       Promise.all([
-        client.hGet(`${WEBHOOK_PREFIX}counts`, id),
-        client.zScore(`${WEBHOOK_PREFIX}accounts`, id),
-        client.hGet(`${WEBHOOK_PREFIX}dropped_of`, id),
+        client.hGet(WEBHOOK_COUNTS, id),
+        client.zScore(WEBHOOK_ACCOUNTS, id),
+        client.hGet(WEBHOOK_DROPPED_BY_ACCOUNT, id),
       ]),
     );
     const oldestMs = oldest === null ? undefined : momentOf(oldest);

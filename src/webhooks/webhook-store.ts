@@ -1,33 +1,15 @@
-import { WEBHOOK_NEWS, WEBHOOK_PREFIX, WRITE_CHECK } from '../store/keys.ts';
+import {
+  WEBHOOK_CHANGE_NUMBERS,
+  WEBHOOK_DEAD_NODES,
+  WEBHOOK_NEWS,
+  WEBHOOK_NODES,
+  WEBHOOK_PREFIX,
+  WEBHOOK_REPORT_TIMES,
+  webhookNodeKey,
+  WRITE_CHECK,
+} from '../store/keys.ts';
 import type { Redis } from '../store/redis.ts';
 import { type Change, joined, left, type WebhookRoom, type PresentPeer } from './events.ts';
-
-/**
- * Peers of each room, and events that wait to be sent, in Redis. Each node holds its own peers; a peer is in a room
- * while any node holds it there, so it does not matter in which order two nodes report that it moved from one to the
- * other, nor whether a change is reported twice.
- *
- * A place is account\nroom; keys have the prefix `webhooks:`.
- *
- *     nodes               hash: node → count of its heartbeats
- *     dead                set of nodes whose peers are still to be removed
- *     node:{node}         hash: place\npeer → kind, for the peers that the node holds
- *     numbers             hash: node → number of its last change
- *     seen                hash: node → time of its last report, ms by Redis's clock
- *     peers:{place}       hash: peer → number of nodes that hold it
- *     latest:{place}      hash: peer → the node to which it came last
- *     left:{place}        hash: peer → its event when it left that node, while another still holds it
- *     last_left:{place}   created_at of the latest peer_left of a room that still has peers
- *     once:{key}          exists if the event of this key was sent
- *     outbox:{place}      list of waiting events, as JSON, the oldest first
- *     rooms:{account}     sorted set of rooms with waiting events, by created_at of the first one
- *     accounts            sorted set of accounts with waiting events, by created_at of the oldest one
- *     counts              hash: account → number of waiting events
- *     dropped             number of events given up
- *     dropped_of          hash: account → number of its events given up
- *     workers             hash: worker → count of its heartbeats
- *     holders             hash: account → the worker that sends its events
- */
 
 const PEERS_AT_ONCE = 100;
 
@@ -37,6 +19,11 @@ export type NumberedChange = { number: number; change: Change };
 /** A change as `scripts/webhooks/tell.lua` reads it. */
 type WrittenChange = (string | number)[];
 
+/**
+ * Peers of each room, and events that wait to be sent, in Redis (docs/redis.md). Each node holds its own peers; a peer is in a room
+ * while any node holds it there, so it does not matter in which order two nodes report that it moved from one to the
+ * other, nor whether a change is reported twice.
+ */
 export class WebhookStore {
   readonly #redis: Redis;
   readonly #maxWaiting: number;
@@ -49,7 +36,7 @@ export class WebhookStore {
 
   /** Registers a node, which may then report changes. */
   async register(node: string): Promise<void> {
-    await this.#redis.run((client) => client.hSet(`${WEBHOOK_PREFIX}nodes`, node, 0));
+    await this.#redis.run((client) => client.hSet(WEBHOOK_NODES, node, 0));
   }
 
   /**
@@ -71,7 +58,7 @@ export class WebhookStore {
 
   /** Returns the number of the last change of a node that was written; 0 if there is none. */
   async readLastNumber(node: string): Promise<number> {
-    const number = await this.#redis.run((client) => client.hGet(`${WEBHOOK_PREFIX}numbers`, node));
+    const number = await this.#redis.run((client) => client.hGet(WEBHOOK_CHANGE_NUMBERS, node));
     return Number(number ?? 0);
   }
 
@@ -81,11 +68,7 @@ export class WebhookStore {
    */
   async readNodes(): Promise<Map<string, string>> {
     const [, nodes] = await this.#redis.run((client) =>
-      client
-        .multi()
-        .set(WRITE_CHECK, '', { condition: 'XX' })
-        .hGetAll(`${WEBHOOK_PREFIX}nodes`)
-        .execTyped(),
+      client.multi().set(WRITE_CHECK, '', { condition: 'XX' }).hGetAll(WEBHOOK_NODES).execTyped(),
     );
     return new Map(Object.entries(nodes));
   }
@@ -99,20 +82,16 @@ export class WebhookStore {
   /** Unregisters a node that goes away or takes another name. */
   async retire(node: string): Promise<void> {
     await this.#redis.run((client) =>
-      client
-        .multi()
-        .sAdd(`${WEBHOOK_PREFIX}dead`, node)
-        .hDel(`${WEBHOOK_PREFIX}nodes`, node)
-        .exec(),
+      client.multi().sAdd(WEBHOOK_DEAD_NODES, node).hDel(WEBHOOK_NODES, node).exec(),
     );
   }
 
   /** Removes the peers of dead nodes, with the time of their node's last report as the time of their leave, if it is known. */
   async takeOutDead(nowMs: number): Promise<void> {
-    const dead = await this.#redis.run((client) => client.sMembers(`${WEBHOOK_PREFIX}dead`));
+    const dead = await this.#redis.run((client) => client.sMembers(WEBHOOK_DEAD_NODES));
     for (const node of dead) {
       const peers = await this.#listPeers(node);
-      const seenMs = await this.#redis.run((client) => client.hGet(`${WEBHOOK_PREFIX}seen`, node));
+      const seenMs = await this.#redis.run((client) => client.hGet(WEBHOOK_REPORT_TIMES, node));
       const leftMs = seenMs === null ? nowMs : Math.min(nowMs, Number(seenMs));
       for (let at = 0; at < peers.length; at += PEERS_AT_ONCE) {
         const some = peers.slice(at, at + PEERS_AT_ONCE);
@@ -122,16 +101,16 @@ export class WebhookStore {
       await this.#redis.run((client) =>
         client
           .multi()
-          .sRem(`${WEBHOOK_PREFIX}dead`, node)
-          .hDel(`${WEBHOOK_PREFIX}numbers`, node)
-          .hDel(`${WEBHOOK_PREFIX}seen`, node)
+          .sRem(WEBHOOK_DEAD_NODES, node)
+          .hDel(WEBHOOK_CHANGE_NUMBERS, node)
+          .hDel(WEBHOOK_REPORT_TIMES, node)
           .exec(),
       );
     }
   }
 
   async #listPeers(node: string): Promise<PresentPeer[]> {
-    const held = await this.#redis.run((client) => client.hGetAll(`${WEBHOOK_PREFIX}node:${node}`));
+    const held = await this.#redis.run((client) => client.hGetAll(webhookNodeKey(node)));
     return Object.entries(held).map(([key, kind]) => {
       const [accountId, room = '', peer = ''] = key.split('\n');
       return { accountId: Number(accountId), room, peer, kind: kind as PresentPeer['kind'] };

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { MAX_ROOMS_A_MINUTE, OTHER_ROOMS } from '../../src/usage/meter.ts';
-import { USAGE_PREFIX } from '../../src/store/keys.ts';
+import { minuteRecordsKey } from '../../src/store/keys.ts';
 import { ReportQueue } from '../../src/usage/report-queue.ts';
 import { UsageReader } from '../../src/usage/usage-reader.ts';
 import { collectReport, reportUsage, type UsageQuery } from '../../src/usage/report.ts';
@@ -61,7 +61,7 @@ describe('the work of Redis', () => {
     const opened = await openUsage();
     const { store, reader } = opened;
     const fields = 20_000;
-    const key = `${USAGE_PREFIX}records:${ACCOUNT}:2026-11-20`;
+    const key = minuteRecordsKey(ACCOUNT, '2026-11-20');
     const record = (index: number) => {
       const minute = String(index % 60).padStart(2, '0');
       return [`08:${minute}|room ${index}`, '60000:0:1'] as [string, string];

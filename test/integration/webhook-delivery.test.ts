@@ -1,4 +1,9 @@
 import { describe, expect, test } from 'vitest';
+import {
+  WEBHOOK_EARLIER_OUTBOXES,
+  WEBHOOK_REPORT_TIMES,
+  webhookOutboxKey,
+} from '../../src/store/keys.ts';
 import { type Change, joined, left, type WebhookEvent } from '../../src/webhooks/events.ts';
 import { workerCounters } from '../../workers/worker-counters.ts';
 import { eventually } from '../support/gateway.ts';
@@ -191,8 +196,8 @@ test('places that a node of an earlier version has told are sent as well', async
     room: 'a',
   };
   await store.run(async (client) => {
-    await client.rPush(`partyline:webhooks:outbox:${id}\na`, JSON.stringify(event));
-    await client.sAdd('partyline:webhooks:waiting', `${id}\na`);
+    await client.rPush(webhookOutboxKey(id, 'a'), JSON.stringify(event));
+    await client.sAdd(WEBHOOK_EARLIER_OUTBOXES, `${id}\na`);
   });
   await openWorker(redis);
   await untilTaken(receiver, 1);
@@ -283,7 +288,7 @@ describe('nodes that died', () => {
     const store = await openStore(redis);
     const node = await openNode(redis, {}, { beatEveryMs: 20 });
     node.peerJoined(id, 'a', 'ada', 'websocket');
-    const seen = () => store.run((client) => client.hVals('partyline:webhooks:seen'));
+    const seen = () => store.run((client) => client.hVals(WEBHOOK_REPORT_TIMES));
     await expect.poll(seen).toHaveLength(1);
     const [first] = await seen();
     await expect.poll(async () => Number((await seen())[0]) - Number(first)).toBeGreaterThan(20);

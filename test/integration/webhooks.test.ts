@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
-import { WEBHOOK_PREFIX } from '../../src/store/keys.ts';
+import { WEBHOOK_NODES, WEBHOOK_PREFIX, webhookPeersKey } from '../../src/store/keys.ts';
 import { UsageStore } from '../../src/usage/usage-store.ts';
 import { joined, left, type WebhookEvent } from '../../src/webhooks/events.ts';
 import { WebhookStore } from '../../src/webhooks/webhook-store.ts';
@@ -430,7 +430,7 @@ describe('faults', () => {
     const cut = () => client.sendCommand(['CLIENT', 'KILL', 'TYPE', 'pubsub']);
     /** Puts back what was saved; the node then takes another name. */
     const putBack = async () => {
-      const names = () => client.hKeys(`${WEBHOOK_PREFIX}nodes`);
+      const names = () => client.hKeys(WEBHOOK_NODES);
       const before = await names();
       // At once: a node that beats meanwhile would register again.
       const putting = client.multi().del(await client.keys(`${WEBHOOK_PREFIX}*`));
@@ -445,7 +445,7 @@ describe('faults', () => {
     };
     const untilHeld = (peer: string, isHeld: boolean) =>
       eventually(`${peer} is ${isHeld ? 'known' : 'gone'}`, async () => {
-        const holders = await client.hGet(`${WEBHOOK_PREFIX}peers:${id}\na`, peer);
+        const holders = await client.hGet(webhookPeersKey(id, 'a'), peer);
         return (holders !== null) === isHeld;
       });
     return { redis, receiver, id, node, save, cut, putBack, untilHeld };

@@ -232,28 +232,47 @@ test('the index of docs/decisions.md leads to decisions', () => {
   expect(missing.map(([row]) => row)).toEqual([]);
 });
 
-test('docs/redis.md has every key', () => {
+describe('docs/redis.md', () => {
   const page = read('docs/redis.md');
+  const names = [...page.matchAll(/^\| `([^`]+)`/gm)].map(([, name]) => name!);
+  /** Braces stand for values: `account:{id}` is `account:{}` here. */
+  const named = new Set(names.map((name) => name.replaceAll(/\{\w+\}/g, '{}')));
   const { KEY_PREFIX, ...others } = keys;
-  // Braces stand for values: `account:{id}` is `account:{}` here.
-  const named = new Set(
-    [...page.matchAll(/^\| `([^`]+)`/gm)].map(([, name]) => name!.replaceAll(/\{\w+\}/g, '{}')),
-  );
-  const made = Object.values(others).flatMap((key) =>
-    typeof key === 'string'
-      ? key
-      : (key as (...values: string[]) => string | string[] | undefined)('{}', '{}'),
-  );
-  const missing = made
+  const isPrefix = (name: string) => /prefix$/i.test(name);
+  const made = Object.entries(others)
+    .filter(([name]) => !isPrefix(name))
+    .flatMap(([, key]) =>
+      typeof key === 'string'
+        ? key
+        : (key as (...values: string[]) => string | string[] | undefined)('{}', '{}'),
+    )
     // Not what reads a key.
     .filter((key) => typeof key === 'string')
-    .map((key) => key.slice(KEY_PREFIX.length))
-    .filter(
-      (key) =>
-        ![...named].some(
-          (name) => name === key || name.startsWith(key.endsWith(':') ? key : `${key}:`),
-        ),
+    .map((key) => key.slice(KEY_PREFIX.length).replaceAll('\n', String.raw`\n`));
+
+  test('has every key and channel, by its whole name, and no other', () => {
+    expect(made.length).toBeGreaterThan(55);
+    expect(made.filter((key) => !named.has(key))).toEqual([]);
+    // Names that end in dots are those of libraries.
+    const strays = [...named].filter((name) => !name.endsWith('…') && !made.includes(name));
+    expect(strays).toEqual([]);
+    expect([...named].filter((name) => name.endsWith('…'))).toEqual(['limit:{}:…', 'bullmq:…']);
+  });
+
+  test.each([
+    ['usage', keys.USAGE_PREFIX],
+    ['webhooks', keys.WEBHOOK_PREFIX],
+  ])('src/store/keys.ts has the names that scripts of %s put together', (folder, prefix) => {
+    const pattern = `src/store/scripts/{${folder},includes}/*.lua`;
+    const scripts = globSync(pattern, { cwd: PROJECT }).map(read);
+    const own = scripts.filter((text) => text.includes(`prefix of ${folder}`)).join('\n');
+    const parts = own.matchAll(/(?:KEYS\[1\]|\bprefix) \.\. '(\w+:?)'/g);
+    const used = new Set(
+      [...parts].map(([, part]) => `${prefix}${part!}`.slice(KEY_PREFIX.length)),
     );
-  expect(made.length).toBeGreaterThan(30);
-  expect(missing).toEqual([]);
+    const isMade = (name: string) =>
+      made.some((key) => (name.endsWith(':') ? key.startsWith(name) : key === name));
+    expect(used.size).toBeGreaterThan(3);
+    expect([...used].filter((name) => !isMade(name))).toEqual([]);
+  });
 });
