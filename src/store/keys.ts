@@ -6,7 +6,7 @@
 /** Prefix of all keys and channels. */
 export const KEY_PREFIX = 'partyline:';
 
-/** Key that never exists: a conditional write to it changes nothing, but is refused if writes are. */
+/** Key that never exists: a conditional write to it changes nothing, and Redis refuses it whenever it refuses writes. */
 export const WRITE_CHECK = `${KEY_PREFIX}write_check`;
 
 // Accounts
@@ -21,9 +21,9 @@ export const accountKeysKey = (id: number) => `${ACCOUNT_PREFIX}${id}:keys`;
 export const webhookSecretKey = (id: number) => `${ACCOUNT_PREFIX}${id}:webhook_secret`;
 /** String: the last account id that was given. */
 export const LAST_ACCOUNT_ID = `${ACCOUNT_PREFIX}last_id`;
-/** Hash: where and when that was: `run` of the server, identity of the `file`, `at` in seconds. */
+/** Hash: where and when {@link LAST_ACCOUNT_ID} was given: `run` of the server, identity of the `file`, `at` in seconds. */
 export const LAST_ACCOUNT_ID_GIVEN = `${ACCOUNT_PREFIX}last_id:given`;
-/** Hash: account and description of an API key, of which the name holds the SHA-256. */
+/** Hash: `account`, `created_at` and `last_used_at` of the API key with a SHA-256. */
 export const apiKeyKey = (hash: string) => `${KEY_PREFIX}key:${hash}`;
 /** Set: ids of all accounts. */
 export const ALL_ACCOUNTS = `${KEY_PREFIX}accounts`;
@@ -41,7 +41,7 @@ export const DEMO_ACCOUNT_TURN = `${KEY_PREFIX}demo_account:turn`;
 export const SIGNING_KEYS = `${KEY_PREFIX}token_keys`;
 /** Set: ids of withdrawn signing keys. */
 export const WITHDRAWN_SIGNING_KEYS = `${KEY_PREFIX}token_keys:withdrawn`;
-/** Set: ids of signing keys that are not kept any more and were not withdrawn: connections may have outlived them. */
+/** Set: ids of signing keys that are not kept any more and were not withdrawn: connections that these keys admitted may still be open. */
 export const FORMER_SIGNING_KEYS = `${KEY_PREFIX}token_keys:former`;
 /** Channel: the signing keys have changed. */
 export const SIGNING_KEY_CHANGES = `${KEY_PREFIX}token_key_changes`;
@@ -71,9 +71,9 @@ export const leaseOrderKey = (accountId: number) => `${KEY_PREFIX}ccu:${accountI
 
 /** Sorted set: nodes by the time of their last heartbeat, ms by Redis's clock. */
 export const NODES = `${KEY_PREFIX}nodes`;
-/** Set: hashes in which a node has a field, to be removed when it is dead, and its mark. */
+/** Set: keys of the hashes in which a node has a field, to be removed when it is dead, and its {@link nodeMark}. */
 export const ownedKeysKey = (node: string) => `${KEY_PREFIX}node:${node}:traces`;
-/** Member of that set until the node is removed; there is no such key. */
+/** Member of {@link ownedKeysKey} until the node is removed; there is no such key. */
 export const nodeMark = (node: string) => `${KEY_PREFIX}node:${node}:known`;
 /** String: the node left in order. */
 export const departedKey = (node: string) => `${KEY_PREFIX}node:${node}:departed`;
