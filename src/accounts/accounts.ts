@@ -8,10 +8,10 @@ import {
   ACCOUNT_CHANGES,
   ACCOUNT_PREFIX,
   accountKey,
-  accountKeysKey,
+  apiKeyHashesKey,
   ACCOUNTS_WITH_WEBHOOK,
   ALL_ACCOUNTS,
-  apiKeyKey,
+  apiKeyRecordKey,
   webhookSecretKey,
 } from '../store/keys.ts';
 import type { Redis } from '../store/redis.ts';
@@ -164,18 +164,22 @@ export class Accounts {
     await keep?.(key);
     const fields = { account: accountId, created_at: new Date().toISOString() };
     await this.#redis.run((client) =>
-      client.multi().hSet(apiKeyKey(hash), fields).sAdd(accountKeysKey(accountId), hash).exec(),
+      client
+        .multi()
+        .hSet(apiKeyRecordKey(hash), fields)
+        .sAdd(apiKeyHashesKey(accountId), hash)
+        .exec(),
     );
     return key;
   }
 
   async listKeys(accountId: number): Promise<ApiKey[]> {
     return this.#redis.run(async (client) => {
-      const hashes = await client.sMembers(accountKeysKey(accountId));
+      const hashes = await client.sMembers(apiKeyHashesKey(accountId));
       const keys = await Promise.all(
         hashes.map(async (hash) => {
           const { created_at: createdAt = '', last_used_at: lastUsedAt } = await client.hGetAll(
-            apiKeyKey(hash),
+            apiKeyRecordKey(hash),
           );
           const used = lastUsedAt === undefined ? {} : { last_used_at: lastUsedAt };
           return { id: hash.slice(0, KEY_ID_DIGITS), created_at: createdAt, ...used };
@@ -187,7 +191,7 @@ export class Accounts {
 
   /** Returns the ids of an account's keys. */
   async findKeyIds(accountId: number): Promise<Set<string>> {
-    const hashes = await this.#redis.run((client) => client.sMembers(accountKeysKey(accountId)));
+    const hashes = await this.#redis.run((client) => client.sMembers(apiKeyHashesKey(accountId)));
     return new Set(hashes.map((hash) => hash.slice(0, KEY_ID_DIGITS)));
   }
 
@@ -197,13 +201,13 @@ export class Accounts {
    */
   async revokeKey(accountId: number, keyId: string): Promise<void> {
     const isFound = await this.#redis.run(async (client) => {
-      const hashes = await client.sMembers(accountKeysKey(accountId));
+      const hashes = await client.sMembers(apiKeyHashesKey(accountId));
       const hash = hashes.find((candidate) => candidate.slice(0, KEY_ID_DIGITS) === keyId);
       if (!hash) return false;
       await client
         .multi()
-        .del(apiKeyKey(hash))
-        .sRem(accountKeysKey(accountId), hash)
+        .del(apiKeyRecordKey(hash))
+        .sRem(apiKeyHashesKey(accountId), hash)
         .publish(this.#redis.channelOf(ACCOUNT_CHANGES), String(accountId))
         .exec();
       return true;
@@ -216,7 +220,7 @@ export class Accounts {
     const hash = hashOf(apiKey);
     const fields = await this.#redis.run(async (client) => {
       const [stored, [seconds]] = await Promise.all([
-        client.hGetAll(apiKeyKey(hash)),
+        client.hGetAll(apiKeyRecordKey(hash)),
         // Clocks of machines may differ.
         client.time(),
       ]);
@@ -226,7 +230,7 @@ export class Accounts {
       const ageMs = nowMs - Date.parse(lastUsedAt ?? '');
       // A time in the future was written with a wrong clock.
       const isFresh = ageMs >= 0 && ageMs < LAST_USED_RESOLUTION_MS;
-      const options = { keys: [apiKeyKey(hash)], arguments: [new Date(nowMs).toISOString()] };
+      const options = { keys: [apiKeyRecordKey(hash)], arguments: [new Date(nowMs).toISOString()] };
       if (!isFresh) await client.noteKeyUsed(options);
       return client.hGetAll(accountKey(Number(id)));
     });

@@ -3,7 +3,12 @@ import type { FastifyBaseLogger } from 'fastify';
 import { familyOf, type IpFamily } from '../../config/listen-addresses.ts';
 import type { Timings } from '../../config/timings.ts';
 import type { PipeSettings } from '../media/node-pipe.ts';
-import { accountOfRoomKey, ownedKeysKey, roomKey, SHARED_CLUSTER_KEY } from '../store/keys.ts';
+import {
+  accountOfRoomStateKey,
+  ownedKeysKey,
+  roomStateKey,
+  SHARED_CLUSTER_KEY,
+} from '../store/keys.ts';
 import type { Redis } from '../store/redis.ts';
 import { claimFormat } from '../store/state-format.ts';
 import { Bus } from './bus.ts';
@@ -174,7 +179,7 @@ export class Cluster {
     events: RoomLinkEvents,
     log: FastifyBaseLogger,
   ): Promise<RoomLink> {
-    const key = roomKey(accountId, room);
+    const key = roomStateKey(accountId, room);
     const before = this.#links.get(key);
     const link = this.#addLink(accountId, key, events, log);
     // Changes that it could not send to the others yet are sent by its successor.
@@ -226,7 +231,7 @@ export class Cluster {
     const owned = await this.#redis.run((client) => client.sMembers(ownedKeysKey(this.node)));
     if (this.#isClosed) return;
     for (const key of owned) {
-      const accountId = accountOfRoomKey(key);
+      const accountId = accountOfRoomStateKey(key);
       if (accountId === undefined || this.#links.has(key)) continue;
       const link = this.#addLink(accountId, key, NO_EVENTS, this.#log);
       link.changed();

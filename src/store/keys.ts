@@ -16,7 +16,7 @@ export const ACCOUNT_PREFIX = `${KEY_PREFIX}account:`;
 /** Hash: the fields of an account. */
 export const accountKey = (id: number) => `${ACCOUNT_PREFIX}${id}`;
 /** Set: hashes of the API keys of an account. */
-export const accountKeysKey = (id: number) => `${ACCOUNT_PREFIX}${id}:keys`;
+export const apiKeyHashesKey = (id: number) => `${ACCOUNT_PREFIX}${id}:keys`;
 /** String: the secret that signs webhooks of an account. */
 export const webhookSecretKey = (id: number) => `${ACCOUNT_PREFIX}${id}:webhook_secret`;
 /** String: the last account id that was given. */
@@ -24,7 +24,7 @@ export const LAST_ACCOUNT_ID = `${ACCOUNT_PREFIX}last_id`;
 /** Hash: where and when {@link LAST_ACCOUNT_ID} was given: `run` of the server, identity of the `file`, `at` in seconds. */
 export const LAST_ACCOUNT_ID_GIVEN = `${ACCOUNT_PREFIX}last_id:given`;
 /** Hash: `account`, `created_at` and `last_used_at` of the API key with a SHA-256. */
-export const apiKeyKey = (hash: string) => `${KEY_PREFIX}key:${hash}`;
+export const apiKeyRecordKey = (hash: string) => `${KEY_PREFIX}key:${hash}`;
 /** Set: ids of all accounts. */
 export const ALL_ACCOUNTS = `${KEY_PREFIX}accounts`;
 /** Set: ids of the accounts that have a webhook. */
@@ -92,11 +92,12 @@ export const nodeBusChannel = (node: string) => `${BUS_CHANNEL}:${node}`;
 /** Prefix of rooms. */
 const ROOM_PREFIX = `${KEY_PREFIX}room:`;
 /** Hash, and channel of its changes: node → its sealed state of a room. */
-export const roomKey = (accountId: number, room: string) => `${ROOM_PREFIX}${accountId}:${room}`;
-const ROOM_KEY = new RegExp(`^${ROOM_PREFIX}(\\d+):`);
-/** Returns the account in a {@link roomKey}; undefined for any other key. */
-export function accountOfRoomKey(key: string): number | undefined {
-  const id = ROOM_KEY.exec(key)?.[1];
+export const roomStateKey = (accountId: number, room: string) =>
+  `${ROOM_PREFIX}${accountId}:${room}`;
+const ROOM_STATE_KEY = new RegExp(`^${ROOM_PREFIX}(\\d+):`);
+/** Returns the account in a {@link roomStateKey}; undefined for any other key. */
+export function accountOfRoomStateKey(key: string): number | undefined {
+  const id = ROOM_STATE_KEY.exec(key)?.[1];
   return id === undefined ? undefined : Number(id);
 }
 

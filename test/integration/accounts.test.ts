@@ -6,8 +6,8 @@ import { Tokens } from '../../src/accounts/tokens.ts';
 import {
   ACCOUNT_CHANGES,
   accountKey,
-  accountKeysKey,
-  apiKeyKey,
+  apiKeyHashesKey,
+  apiKeyRecordKey,
   SIGNING_KEYS,
 } from '../../src/store/keys.ts';
 import { TestClient } from '../support/client.ts';
@@ -315,8 +315,8 @@ describe('/api/admin', () => {
     const { id } = await account.create({ name: 'Ada', email: 'ada@example.com', plan: 'free' });
     const { apiKey } = await account.addKey(id);
     await account.findByKey(apiKey);
-    const [hash = ''] = await store.client.sMembers(accountKeysKey(id));
-    await store.client.hSet(apiKeyKey(hash), 'last_used_at', '2999-01-01T00:00:00.000Z');
+    const [hash = ''] = await store.client.sMembers(apiKeyHashesKey(id));
+    await store.client.hSet(apiKeyRecordKey(hash), 'last_used_at', '2999-01-01T00:00:00.000Z');
     await account.findByKey(apiKey);
     const [key] = await account.listKeys(id);
     expect(Math.abs(Date.now() - Date.parse(key!.last_used_at!))).toBeLessThan(60_000);
@@ -327,10 +327,10 @@ describe('/api/admin', () => {
     const account = new Accounts(store);
     const { id } = await account.create({ name: 'Ada', email: 'ada@example.com', plan: 'free' });
     const { id: keyId, apiKey } = await account.addKey(id);
-    const [hash = ''] = await store.client.sMembers(accountKeysKey(id));
+    const [hash = ''] = await store.client.sMembers(apiKeyHashesKey(id));
     // The key is found, then deleted, then its use is noted.
     await Promise.all([account.revokeKey(id, keyId), account.findByKey(apiKey)]);
-    expect(await store.client.exists(apiKeyKey(hash))).toBe(0);
+    expect(await store.client.exists(apiKeyRecordKey(hash))).toBe(0);
   });
 
   test('a change that comes with the closing of the account does not open it again', async () => {

@@ -6,8 +6,8 @@ import { expect, test } from 'vitest';
 import { Accounts } from '../../src/accounts/accounts.ts';
 import { openDemoAccount } from '../../src/accounts/demo-account.ts';
 import {
-  accountKeysKey,
-  apiKeyKey,
+  apiKeyHashesKey,
+  apiKeyRecordKey,
   DEMO_ACCOUNT_ID,
   DEMO_ACCOUNT_TURN,
 } from '../../src/store/keys.ts';
@@ -115,8 +115,8 @@ test('starts that each have an empty folder make a bounded number of keys; the l
   const keys = [];
   for (const folder of [used, unused]) keys.push((await open(redis, folder)).demo?.apiKey);
   const lastUsedAt = new Date(Date.now() - 120_000).toISOString();
-  for (const hash of await redis.client.sMembers(accountKeysKey(1)))
-    await redis.client.hSet(apiKeyKey(hash), 'last_used_at', lastUsedAt);
+  for (const hash of await redis.client.sMembers(apiKeyHashesKey(1)))
+    await redis.client.hSet(apiKeyRecordKey(hash), 'last_used_at', lastUsedAt);
   await open(redis, used);
   for (let starts = 0; starts < 49; starts += 1) await open(redis, await newFolder());
   expect(await owners(...keys, byOperator.apiKey)).toEqual([1, undefined, 1]);
