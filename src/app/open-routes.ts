@@ -119,7 +119,7 @@ async function registerRest(
   registerUsageRoute(rest, { guard, reports });
   registerTokenRoute(rest, { guard, tokens });
   await registerInviteRoutes(rest, { guard, authenticator, limits, invites, tokens, onKnown });
-  const operator = new Operator(media.cluster.questions, {
+  const operator = new Operator(media.cluster.rpc, {
     describe: () => state.describe(),
     rooms,
     drain: shutdown.startDrain,

@@ -7,28 +7,32 @@ import { limitTime } from '../time-limit.ts';
 import type { Bus } from './bus.ts';
 import type { Nodes } from './nodes.ts';
 
-const QuestionSchema = Type.Object({ id: Type.String(), question: Type.Unknown() });
-const AnswerSchema = Type.Object({ id: Type.String(), answer: Type.Unknown() });
+/** Messages over the bus; their fields have the names that nodes of earlier versions send. */
+const CallSchema = Type.Object({ id: Type.String(), question: Type.Unknown() });
+const ReplySchema = Type.Object({ id: Type.String(), answer: Type.Unknown() });
 
-/** Answers of the nodes that were asked. */
-export type Answers<T> = {
+/** Replies of the nodes that were called. */
+export type Replies<T> = {
   /** By node. */
-  answers: Map<string, T>;
-  /** Living nodes that did not answer in time. */
+  replies: Map<string, T>;
+  /** Living nodes that did not reply in time. */
   unreachable: string[];
 };
 
-/** Asks one node, or all; a node that does not live gives no answer. @throws {PartylineError} `overloaded` */
-export type Ask<Question, Answer> = (question: Question, node?: string) => Promise<Answers<Answer>>;
+/** Calls one node, or all; a node that does not live gives no reply. @throws {PartylineError} `overloaded` */
+export type RemoteCall<Request, Reply> = (
+  request: Request,
+  node?: string,
+) => Promise<Replies<Reply>>;
 
-/** Requests to all living nodes or to one, with their answers. They go over the bus, except those to this node itself. */
+/** Calls to all living nodes or to one, with their replies. They go over the bus, except those to this node itself. */
 export class ClusterRpc {
   readonly #nodes: Nodes;
   readonly #bus: Bus;
   readonly #log: FastifyBaseLogger;
   readonly #answerWithinMs: number;
-  /** By the id of the question. */
-  readonly #waiting = new Map<string, (answer: unknown, from: string) => void>();
+  /** By the id of the call. */
+  readonly #waiting = new Map<string, (reply: unknown, from: string) => void>();
 
   constructor(
     nodes: Nodes,
@@ -40,72 +44,73 @@ export class ClusterRpc {
     this.#bus = bus;
     this.#log = log;
     this.#answerWithinMs = answerWithinMs;
-    bus.on('answer', AnswerSchema, ({ id, answer }, from) => this.#waiting.get(id)?.(answer, from));
+    bus.on('answer', ReplySchema, ({ id, answer }, from) => this.#waiting.get(id)?.(answer, from));
   }
 
   /**
-   * Registers this node's answer to a kind of question.
-   * @param answer never rejects
-   * @param answerWithinMs time that other nodes have to answer
-   * @returns a function that asks all nodes, or one
+   * Registers this node's handler of a kind of calls.
+   * @param handler never rejects
+   * @param answerWithinMs time that other nodes have to reply
+   * @returns a function that calls all nodes, or one
    */
-  define<Q extends TSchema, A extends TSchema>(
+  handle<Q extends TSchema, R extends TSchema>(
     kind: string,
-    questionSchema: Q,
-    answerSchema: A,
-    answer: (question: Static<Q>) => Static<A> | Promise<Static<A>>,
+    requestSchema: Q,
+    replySchema: R,
+    handler: (request: Static<Q>) => Static<R> | Promise<Static<R>>,
     answerWithinMs = this.#answerWithinMs,
-  ): Ask<Static<Q>, Static<A>> {
-    const [questions, answers] = [Compile(questionSchema), Compile(answerSchema)];
-    this.#bus.on(kind, QuestionSchema, ({ id, question }, from) => {
+  ): RemoteCall<Static<Q>, Static<R>> {
+    const [requests, bodies] = [Compile(requestSchema), Compile(replySchema)];
+    this.#bus.on(kind, CallSchema, ({ id, question: request }, from) => {
       if (from === this.#nodes.id) return;
-      if (questions.Check(question)) this.#answer(from, id, answer(question));
-      else this.#log.error({ kind }, 'question of a node rejected: bad format');
+      if (requests.Check(request)) this.#reply(from, id, handler(request));
+      else this.#log.error({ kind }, 'call of a node rejected: bad format');
     });
-    return async (question, node) => {
+    return async (request, node) => {
       const living = await this.#nodes.list();
-      const asked = new Set([...living].filter((each) => node === undefined || each === node));
-      const given = new Map<string, Static<A>>();
-      if (asked.delete(this.#nodes.id)) given.set(this.#nodes.id, await answer(question));
-      await this.#gather(kind, question, asked, answerWithinMs, (from, body) => {
-        if (answers.Check(body)) return given.set(from, body);
-        this.#log.error({ kind, node: from }, 'answer of a node rejected: bad format');
+      const called = new Set([...living].filter((each) => node === undefined || each === node));
+      const replies = new Map<string, Static<R>>();
+      if (called.delete(this.#nodes.id)) replies.set(this.#nodes.id, await handler(request));
+      await this.#call(kind, request, called, answerWithinMs, (from, body) => {
+        if (bodies.Check(body)) return replies.set(from, body);
+        this.#log.error({ kind, node: from }, 'reply of a node rejected: bad format');
         return undefined;
       });
-      return { answers: given, unreachable: [...asked] };
+      return { replies, unreachable: [...called] };
     };
   }
 
-  #answer(to: string, id: string, given: unknown): void {
-    const answering = (async () => {
-      const message: Static<typeof AnswerSchema> = { id, answer: await given };
+  #reply(to: string, id: string, given: unknown): void {
+    const replying = (async () => {
+      const message: Static<typeof ReplySchema> = { id, answer: await given };
       await this.#bus.sendTo(to, 'answer', message);
     })();
-    answering.catch((fault: unknown) => {
-      this.#log.warn({ err: fault, node: to }, 'question of a node not answered');
+    replying.catch((fault: unknown) => {
+      this.#log.warn({ err: fault, node: to }, 'call of a node not answered');
     });
   }
 
-  /** Resolves when all nodes in `asked` have answered, or the time is over; each node is removed from `asked` as it answers. */
-  async #gather(
+  /** Resolves when all nodes in `called` have replied, or the time is over; each node is removed from `called` as it replies. */
+  async #call(
     kind: string,
-    question: unknown,
-    asked: Set<string>,
+    request: unknown,
+    called: Set<string>,
     answerWithinMs: number,
-    take: (from: string, answer: unknown) => unknown,
+    take: (from: string, reply: unknown) => unknown,
   ): Promise<void> {
-    if (asked.size === 0) return;
+    if (called.size === 0) return;
     const id = randomUUID();
     const all = Promise.withResolvers<void>();
     const endLimit = limitTime(answerWithinMs, all.resolve);
-    this.#waiting.set(id, (answer, from) => {
-      if (asked.has(from) && take(from, answer)) asked.delete(from);
-      if (asked.size === 0) all.resolve();
+    this.#waiting.set(id, (reply, from) => {
+      if (called.has(from) && take(from, reply)) called.delete(from);
+      if (called.size === 0) all.resolve();
     });
+    const message: Static<typeof CallSchema> = { id, question: request };
     try {
-      const [only] = asked;
-      if (asked.size === 1) await this.#bus.sendTo(only!, kind, { id, question });
-      else await this.#bus.send(kind, { id, question });
+      const [only] = called;
+      if (called.size === 1) await this.#bus.sendTo(only!, kind, message);
+      else await this.#bus.send(kind, message);
       await all.promise;
     } finally {
       endLimit();

@@ -43,7 +43,7 @@ const NO_EVENTS: RoomLinkEvents = {
 /** This node among the others that share its Redis: which of them live, and in which rooms they have peers. */
 export class Cluster {
   readonly bus: Bus;
-  readonly questions: ClusterRpc;
+  readonly rpc: ClusterRpc;
   /** Seals what only nodes may read or write. */
   readonly sealer: Sealer;
   readonly #nodes: Nodes;
@@ -74,7 +74,7 @@ export class Cluster {
     timings: Timings,
   ) {
     this.bus = bus;
-    this.questions = new ClusterRpc(nodes, bus, log, timings.nodes);
+    this.rpc = new ClusterRpc(nodes, bus, log, timings.nodes);
     this.sealer = sealer;
     this.#nodes = nodes;
     this.#relays = relays;

@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import type { Answers, Ask, ClusterRpc } from '../cluster/cluster-rpc.ts';
+import type { ClusterRpc, RemoteCall, Replies } from '../cluster/cluster-rpc.ts';
 import { PartylineError } from '../protocol/errors.ts';
 import type { RoomRegistry } from '../rooms/registry.ts';
 import { describePeers, summarizeRoom } from './describe-node.ts';
@@ -46,20 +46,20 @@ export type OperatedNode = {
 /** Queries and actions of an operator for all nodes, at any of them. */
 export class Operator {
   readonly #node: OperatedNode;
-  readonly #askNode: Ask<object, NodeDescription>;
-  readonly #askRooms: Ask<RoomQuery, RoomSummary[]>;
-  readonly #askRoom: Ask<RoomReference, PeerOfNode[]>;
-  readonly #askToDrain: Ask<{ deadline_ms?: number; by?: string }, { deadline_ms?: number }>;
-  readonly #askToKick: Ask<{ account_id: number; peer: string }, boolean>;
-  readonly #askToMute: Ask<{ account_id: number; peer: string; muted: boolean }, boolean>;
+  readonly #callDescribe: RemoteCall<object, NodeDescription>;
+  readonly #callRooms: RemoteCall<RoomQuery, RoomSummary[]>;
+  readonly #callRoom: RemoteCall<RoomReference, PeerOfNode[]>;
+  readonly #callDrain: RemoteCall<{ deadline_ms?: number; by?: string }, { deadline_ms?: number }>;
+  readonly #callKick: RemoteCall<{ account_id: number; peer: string }, boolean>;
+  readonly #callMute: RemoteCall<{ account_id: number; peer: string; muted: boolean }, boolean>;
 
-  constructor(questions: ClusterRpc, node: OperatedNode) {
+  constructor(rpc: ClusterRpc, node: OperatedNode) {
     this.#node = node;
     const { rooms } = node;
-    this.#askNode = questions.define('describe', NothingSchema, NodeDescriptionSchema, () =>
+    this.#callDescribe = rpc.handle('describe', NothingSchema, NodeDescriptionSchema, () =>
       node.describe(),
     );
-    this.#askRooms = questions.define(
+    this.#callRooms = rpc.handle(
       'rooms',
       RoomQuerySchema,
       Type.Array(RoomSummarySchema),
@@ -72,17 +72,17 @@ export class Operator {
         return selectRooms(listed, query).map(({ opened }) => summarizeRoom(opened));
       },
     );
-    this.#askRoom = questions.define('room', RoomReferenceSchema, PeersOfNodeSchema, (key) => {
+    this.#callRoom = rpc.handle('room', RoomReferenceSchema, PeersOfNodeSchema, (key) => {
       const room = rooms.find(key.account_id, key.room);
       return room ? describePeers(room) : [];
     });
-    this.#askToDrain = questions.define('drain', DrainSchema, DrainingSchema, (request) => ({
+    this.#callDrain = rpc.handle('drain', DrainSchema, DrainingSchema, (request) => ({
       deadline_ms: node.drain(request.deadline_ms, request.by ?? 'another node'),
     }));
-    this.#askToKick = questions.define('kick', KickSchema, Type.Boolean(), (request) =>
+    this.#callKick = rpc.handle('kick', KickSchema, Type.Boolean(), (request) =>
       node.kick(request.account_id, request.peer),
     );
-    this.#askToMute = questions.define('mute', MuteSchema, Type.Boolean(), (request) =>
+    this.#callMute = rpc.handle('mute', MuteSchema, Type.Boolean(), (request) =>
       node.mute(request.account_id, request.peer, request.muted),
     );
   }
@@ -97,8 +97,8 @@ export class Operator {
    * @throws {PartylineError} `overloaded` while Redis is disconnected, as do the methods that follow
    */
   async nodes(): Promise<NodeList> {
-    const { answers, unreachable } = await this.#askNode({});
-    const nodes = [...answers.values()].toSorted((a, b) =>
+    const { replies, unreachable } = await this.#callDescribe({});
+    const nodes = [...replies.values()].toSorted((a, b) =>
       `${a.started_at} ${a.id}` < `${b.started_at} ${b.id}` ? -1 : 1,
     );
     return { nodes, unreachable };
@@ -108,8 +108,8 @@ export class Operator {
   async rooms(query: RoomQuery): Promise<RoomList> {
     // One more than is returned shows whether there are more. The first rooms of all nodes are among the first rooms of
     // each node.
-    const { answers, unreachable } = await this.#askRooms({ ...query, limit: query.limit + 1 });
-    const merged = mergeRooms([...answers.values()].flat());
+    const { replies, unreachable } = await this.#callRooms({ ...query, limit: query.limit + 1 });
+    const merged = mergeRooms([...replies.values()].flat());
     const found = selectRooms(merged, { ...query, limit: query.limit + 1 });
     const rooms = found.slice(0, query.limit);
     const last = rooms.at(-1);
@@ -122,8 +122,8 @@ export class Operator {
 
   /** Returns one room with its peers. @throws {PartylineError} `not_found` if it has none */
   async room(key: RoomReference): Promise<RoomDescription> {
-    const { answers, unreachable } = await this.#askRoom(key);
-    const all = [...answers].flatMap(([node, peers]) => peers.map((peer) => ({ ...peer, node })));
+    const { replies, unreachable } = await this.#callRoom(key);
+    const all = [...replies].flatMap(([node, peers]) => peers.map((peer) => ({ ...peer, node })));
     const peers = all
       .filter((peer) => !(peer.away && isBack(peer, all)))
       .toSorted((a, b) => (a.peer < b.peer ? -1 : 1));
@@ -139,25 +139,25 @@ export class Operator {
    */
   async drain(node: string, deadlineMs: number | undefined, by: string): Promise<number> {
     const request = { by, ...(deadlineMs !== undefined && { deadline_ms: deadlineMs }) };
-    const { answers, unreachable } = await this.#askToDrain(request, node);
-    const [answer] = answers.values();
-    if (!answer) throw missing('There is no such node.', unreachable);
+    const { replies, unreachable } = await this.#callDrain(request, node);
+    const [reply] = replies.values();
+    if (!reply) throw missing('There is no such node.', unreachable);
     // A node of an older version does not send this.
-    return answer.deadline_ms ?? deadlineMs ?? 0;
+    return reply.deadline_ms ?? deadlineMs ?? 0;
   }
 
   /** Closes a peer on any node. @throws {PartylineError} `not_found` if no node knows it */
   async kick(accountId: number, peer: string): Promise<void> {
-    const { answers, unreachable } = await this.#askToKick({ account_id: accountId, peer });
-    if ([...answers.values()].includes(true)) return;
+    const { replies, unreachable } = await this.#callKick({ account_id: accountId, peer });
+    if ([...replies.values()].includes(true)) return;
     throw missing('There is no such peer on any node.', unreachable);
   }
 
   /** Mutes or unmutes a peer on any node, connected or away. @throws {PartylineError} `not_found` if no node knows it */
   async mute(accountId: number, peer: string, isMuted: boolean): Promise<void> {
     const asked = { account_id: accountId, peer, muted: isMuted };
-    const { answers, unreachable } = await this.#askToMute(asked);
-    if ([...answers.values()].includes(true)) return;
+    const { replies, unreachable } = await this.#callMute(asked);
+    if ([...replies.values()].includes(true)) return;
     throw missing('There is no such peer on any node.', unreachable);
   }
 }
@@ -167,7 +167,7 @@ const isBack = (away: PeerDescription, all: PeerDescription[]) =>
   all.some(({ peer, away: isAway }) => peer === away.peer && !isAway);
 
 /** Returns the fault for a peer or room that was not found: it may be on a node that did not answer. */
-function missing(what: string, unreachable: Answers<unknown>['unreachable']): PartylineError {
+function missing(what: string, unreachable: Replies<unknown>['unreachable']): PartylineError {
   if (unreachable.length === 0) return new PartylineError('not_found', what);
   const options = { retryAfterMs: 1000 };
   return new PartylineError('overloaded', 'Not all nodes have answered.', options);

@@ -4,7 +4,7 @@ import type { Accounts } from '../accounts/accounts.ts';
 import type { Credentials } from '../accounts/authenticator.ts';
 import { TokenRequestSchema } from '../accounts/tokens.ts';
 import type { Cluster } from '../cluster/cluster.ts';
-import type { Ask } from '../cluster/cluster-rpc.ts';
+import type { RemoteCall } from '../cluster/cluster-rpc.ts';
 import type { ErrorCode } from '../protocol/close-codes.ts';
 import { notFound, PartylineError } from '../protocol/errors.ts';
 import type { Patched } from './half.ts';
@@ -21,7 +21,7 @@ const OwnerSchema = Type.Object({ accountId: Type.Integer(), peer: Type.Optional
 const of = { kind: KindSchema, id: Type.String(), owner: OwnerSchema };
 const granted = TokenRequestSchema.properties;
 
-const QuestionSchema = Type.Union([
+const CallSchema = Type.Union([
   Type.Object({
     ask: Type.Literal('open'),
     kind: KindSchema,
@@ -45,14 +45,14 @@ const QuestionSchema = Type.Union([
     body: Type.String(),
   }),
 ]);
-type Question = Static<typeof QuestionSchema>;
+type Call = Static<typeof CallSchema>;
 
 const IceServerSchema = Type.Object({
   urls: Type.Array(Type.String()),
   username: Type.String(),
   credential: Type.String(),
 });
-const AnswerSchema = Type.Object({
+const ReplySchema = Type.Object({
   created: Type.Optional(
     Type.Object({
       id: Type.String(),
@@ -73,11 +73,11 @@ const AnswerSchema = Type.Object({
     }),
   ),
 });
-type Answer = Static<typeof AnswerSchema>;
+type Reply = Static<typeof ReplySchema>;
 
 /** Number of account changes before a request of another node, which no number of changes equals. */
 const UNKNOWN_CHANGES = -1;
-/** Delay sent to a client whose session's node did not answer. */
+/** Delay sent to a client whose session's node did not reply. */
 const RETRY_AFTER_MS = 1000;
 
 /** Forwards requests of WHIP and WHEP to the node of their session, so that any node accepts a request for any session. */
@@ -85,22 +85,22 @@ export class WhipSessions {
   readonly #service: WhipService;
   readonly #accounts: Accounts;
   readonly #node: string;
-  readonly #ask: Ask<Question, Answer>;
+  readonly #call: RemoteCall<Call, Reply>;
 
   constructor(
     service: WhipService,
     accounts: Accounts,
-    { node, questions }: Cluster,
+    { node, rpc }: Cluster,
     { answerWithinMs }: Timings['whip'],
   ) {
     this.#service = service;
     this.#accounts = accounts;
     this.#node = node;
-    this.#ask = questions.define(
+    this.#call = rpc.handle(
       'whip',
-      QuestionSchema,
-      AnswerSchema,
-      (question) => this.#answer(question),
+      CallSchema,
+      ReplySchema,
+      (call) => this.#reply(call),
       answerWithinMs,
     );
   }
@@ -127,7 +127,7 @@ export class WhipSessions {
   async #openAt(node: string, request: WhipRequest): Promise<Created | undefined> {
     const { credentials, kind, room, peer, from, sdp } = request;
     const { account, keyId, grant, signedBy } = credentials;
-    const { created } = await this.#askNode(node, {
+    const { created } = await this.#callNode(node, {
       ask: 'open',
       kind,
       accountId: account.id,
@@ -163,39 +163,39 @@ export class WhipSessions {
     return patched;
   }
 
-  async #run(question: Exclude<Question, { ask: 'open' }>): Promise<Answer> {
-    const node = nodeOf(question.id);
-    if (node === this.#node) return this.#do(question);
-    return this.#askNode(node, question);
+  async #run(call: Exclude<Call, { ask: 'open' }>): Promise<Reply> {
+    const node = nodeOf(call.id);
+    if (node === this.#node) return this.#do(call);
+    return this.#callNode(node, call);
   }
 
   /**
-   * @returns an empty answer to a request to open a session if the node has left or died, or takes no new clients
+   * @returns an empty reply to a request to open a session if the node has left or died, or takes no new clients
    * @throws {PartylineError} `not_found` for any other request, if the node has left or died; the fault of the node
    */
-  async #askNode(node: string, question: Question): Promise<Answer> {
-    const { answers, unreachable } = await this.#ask(question, node);
+  async #callNode(node: string, call: Call): Promise<Reply> {
+    const { replies, unreachable } = await this.#call(call, node);
     if (unreachable.length > 0) {
       const options = { retryAfterMs: RETRY_AFTER_MS };
       throw new PartylineError('overloaded', 'The node of the session does not answer.', options);
     }
-    const answer = answers.get(node);
-    if (question.ask === 'open' && (!answer || answer.isDraining)) return {};
-    if (!answer) throw notFound();
-    if (answer.fault) throw readFault(answer.fault);
-    return answer;
+    const reply = replies.get(node);
+    if (call.ask === 'open' && (!reply || reply.isDraining)) return {};
+    if (!reply) throw notFound();
+    if (reply.fault) throw readFault(reply.fault);
+    return reply;
   }
 
-  async #answer(question: Question): Promise<Answer> {
+  async #reply(call: Call): Promise<Reply> {
     try {
-      return await this.#do(question);
+      return await this.#do(call);
     } catch (fault) {
       return { fault: describeFault(fault) };
     }
   }
 
-  async #do(question: Question): Promise<Answer> {
-    switch (question.ask) {
+  async #do(call: Call): Promise<Reply> {
+    switch (call.ask) {
       case 'open': {
         try {
           this.#service.checkDrain();
@@ -203,9 +203,9 @@ export class WhipSessions {
           return { fault: describeFault(fault), isDraining: true };
         }
         const request = {
-          ...question,
-          from: question.from,
-          credentials: await this.#find(question),
+          ...call,
+          from: call.from,
+          credentials: await this.#find(call),
         };
         const offer = await this.#service.check(request);
         // Forwarded once, not from node to node. The sender was identified on the other node, and this one may have handled
@@ -213,33 +213,28 @@ export class WhipSessions {
         return { created: await this.#service.openHere(request, offer, UNKNOWN_CHANGES) };
       }
       case 'look': {
-        this.#service.requireSession(question);
+        this.#service.requireSession(call);
         return {};
       }
       case 'end': {
-        this.#service.end(question);
+        this.#service.end(call);
         return {};
       }
       case 'patch': {
-        const patched = await this.#service.patch(question, question.ifMatch, question.body);
+        const patched = await this.#service.patch(call, call.ifMatch, call.body);
         return patched ? { patched } : {};
       }
     }
   }
 
   /** The account may have changed since the other node looked it up. */
-  async #find({
-    accountId,
-    keyId,
-    grant,
-    signedBy,
-  }: Question & { ask: 'open' }): Promise<Credentials> {
+  async #find({ accountId, keyId, grant, signedBy }: Call & { ask: 'open' }): Promise<Credentials> {
     const account = await this.#accounts.getOrThrow(accountId);
     return { account, keyId, grant, signedBy };
   }
 }
 
-function describeFault(fault: unknown): NonNullable<Answer['fault']> {
+function describeFault(fault: unknown): NonNullable<Reply['fault']> {
   const { code, message, retryAfterMs, resetsAt } = PartylineError.from(fault);
   return {
     code,
@@ -249,5 +244,5 @@ function describeFault(fault: unknown): NonNullable<Answer['fault']> {
   };
 }
 
-const readFault = ({ code, message, ...options }: NonNullable<Answer['fault']>) =>
+const readFault = ({ code, message, ...options }: NonNullable<Reply['fault']>) =>
   new PartylineError(code, message, options);

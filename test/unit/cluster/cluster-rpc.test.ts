@@ -9,7 +9,7 @@ import type { Nodes } from '../../../src/cluster/nodes.ts';
 import { silentLog } from '../../support/gateway.ts';
 import { standStill } from '../../support/stand-still.ts';
 
-test('an answer counts that came while the asking process stood still', async () => {
+test('a reply counts that came while the calling process stood still', async () => {
   const server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');
   const other = connect((server.address() as AddressInfo).port, '127.0.0.1');
@@ -25,11 +25,11 @@ test('an answer counts that came while the asking process stood still', async ()
   } as unknown as Bus;
   const { nodes: timings } = DEFAULT_TIMINGS;
   const rpc = new ClusterRpc(nodes, bus, silentLog, timings);
-  const ask = rpc.define('question', Type.Null(), Type.String(), () => 'yes');
-  const answered = ask(null, 'two');
+  const call = rpc.handle('question', Type.Null(), Type.String(), () => 'yes');
+  const answered = call(null, 'two');
   await new Promise((resolve) => setImmediate(resolve));
   standStill(2 * timings.answerWithinMs);
-  expect(await answered).toEqual({ answers: new Map([['two', 'yes']]), unreachable: [] });
+  expect(await answered).toEqual({ replies: new Map([['two', 'yes']]), unreachable: [] });
   other.destroy();
   accepted.destroy();
   server.close();
