@@ -2,7 +2,7 @@ import {
   LEAST_NOVEL_BYTES,
   novelBytesOf,
   readAsSamples,
-  type Reading,
+  type Hypothesis,
   unexplainedBitsPerByte,
 } from './description-length.ts';
 
@@ -16,23 +16,23 @@ export type Content = {
   novelShare: number;
   /** True if enough of it counts to distinguish formats that are seldom sent. */
   isNovel: boolean;
-  /** Readings of the bytes as samples, calculated on demand: slow Opus needs none. */
-  readonly readings: Reading[];
-  /** Bits a byte if none of the readings applies. */
+  /** Hypotheses of the bytes as samples, calculated on demand: slow Opus needs none. */
+  readonly hypotheses: Hypothesis[];
+  /** Bits a byte if none of the hypotheses applies. */
   unexplainedBits: number;
 };
 
 /** Returns the evidence in the bytes of some sound. */
 export function contentOf(sound: Buffer): Content {
   const novelBytes = novelBytesOf(sound);
-  let readings: Reading[] | undefined;
+  let hypotheses: Hypothesis[] | undefined;
   return {
     sound,
     novelShare: sound.length > 0 ? novelBytes / sound.length : 1,
     isNovel: novelBytes >= LEAST_NOVEL_BYTES,
-    get readings() {
-      readings ??= sound.length > 0 ? readAsSamples(sound) : [];
-      return readings;
+    get hypotheses() {
+      hypotheses ??= sound.length > 0 ? readAsSamples(sound) : [];
+      return hypotheses;
     },
     unexplainedBits: Math.min(MOST_BITS_PER_BYTE, unexplainedBitsPerByte(sound)),
   };

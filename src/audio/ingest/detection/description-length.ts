@@ -6,16 +6,16 @@ import { BLOCK_SAMPLES, bitsOf, bitsPerSample, predict } from './prediction.ts';
 import { WindowSet } from './window-set.ts';
 
 /** Codecs of samples as which bytes may be read. */
-export type ReadingCodec = SampleCodec | UndecodedCodec;
+export type HypothesisCodec = SampleCodec | UndecodedCodec;
 /** Codecs that are not decoded: they are recognized so that no other codec explains their bytes. */
 type UndecodedCodec =
   'pcm_s8' | 'pcm_u16le' | 'pcm_u16be' | 'pcm_s24be' | 'pcm_s32be' | 'pcm_f32be';
 type IntegerCodec = Exclude<
-  ReadingCodec,
+  HypothesisCodec,
   'pcm_f32le' | 'pcm_f32be' | 'pcm_f64le' | 'g722' | G711Law
 >;
 
-const UNDECODED: ReadonlySet<ReadingCodec> = new Set<UndecodedCodec>([
+const UNDECODED: ReadonlySet<HypothesisCodec> = new Set<UndecodedCodec>([
   'pcm_s8',
   'pcm_u16le',
   'pcm_u16be',
@@ -23,19 +23,19 @@ const UNDECODED: ReadonlySet<ReadingCodec> = new Set<UndecodedCodec>([
   'pcm_s32be',
   'pcm_f32be',
 ]);
-export const isDecoded = (codec: ReadingCodec): codec is SampleCodec => !UNDECODED.has(codec);
+export const isDecoded = (codec: HypothesisCodec): codec is SampleCodec => !UNDECODED.has(codec);
 
 /**
  * Interpretation of bytes as samples of one codec, and its cost in bits a byte. The cost counts everything that a coder
  * for this codec could not predict: less than 8 for the right codec, about 8 or more for a wrong one, because
- * sound that is read wrongly is noise. The reading that explains the bytes in the fewest bits is the right one (minimum
+ * sound that is read wrongly is noise. The hypothesis that explains the bytes in the fewest bits is the right one (minimum
  * description length).
  */
-export type Reading = {
-  codec: ReadingCodec;
+export type Hypothesis = {
+  codec: HypothesisCodec;
   channels: number;
   bitsPerByte: number;
-  /** Returns the reading with the other number of channels, which the pace may determine better than the samples. */
+  /** Returns the hypothesis with the other number of channels, which the pace may determine better than the samples. */
   otherwise?: () => { channels: number; bitsPerByte: number };
 };
 
@@ -98,37 +98,41 @@ type Novelty = { share: number; blockSamples: number };
 
 /**
  * Reads bytes that begin with a whole sample as samples of each codec.
- * @returns possible readings, the shortest first
+ * @returns possible hypotheses, the shortest first
  */
-export function readAsSamples(bytes: Buffer): Reading[] {
+export function readAsSamples(bytes: Buffer): Hypothesis[] {
   const part = bytes.subarray(0, MAX_BYTES);
   const novelBytes = novelBytesOf(part);
   if (part.length < 2 * SCREENED_BYTES || novelBytes < LEAST_NOVEL_BYTES) {
     return readAs(part, ALL_CODECS, novelBytes);
   }
-  // A part of the bytes shows which readings are worth the work.
+  // A part of the bytes shows which hypotheses are worth the work.
   const screened = readAs(part.subarray(0, SCREENED_BYTES), ALL_CODECS, SCREENED_BYTES);
   const worst = screened[0]!.bitsPerByte + SCREENED_BITS;
   const codecs = screened.filter(({ bitsPerByte }) => bitsPerByte < worst);
   return readAs(part, new Set(codecs.map(({ codec }) => codec)), novelBytes);
 }
 
-/** Number of bytes for a first selection of readings: a whole number of samples of any format. */
+/** Number of bytes for a first selection of hypotheses: a whole number of samples of any format. */
 const SCREENED_BYTES = 1152;
-/** Excess over the best reading, bits a byte, beyond which a reading cannot become the best. */
+/** Excess over the best hypothesis, bits a byte, beyond which a hypothesis cannot become the best. */
 const SCREENED_BITS = 1.5;
 
 const G711_LAWS: G711Law[] = ['pcmu', 'pcma'];
 const FLOATS = ['pcm_f32le', 'pcm_f32be'] as const;
-const ALL_CODECS: ReadonlySet<ReadingCodec> = new Set([
+const ALL_CODECS: ReadonlySet<HypothesisCodec> = new Set([
   ...(Object.keys(INTEGERS) as IntegerCodec[]),
   ...FLOATS,
   ...G711_LAWS,
   'g722',
 ]);
 
-/** @returns possible readings as `codecs`, the shortest first */
-function readAs(part: Buffer, codecs: ReadonlySet<ReadingCodec>, novelBytes: number): Reading[] {
+/** @returns possible hypotheses as `codecs`, the shortest first */
+function readAs(
+  part: Buffer,
+  codecs: ReadonlySet<HypothesisCodec>,
+  novelBytes: number,
+): Hypothesis[] {
   const novelty: Novelty = {
     share: novelBytes / part.length,
     blockSamples: novelBytes < LEAST_NOVEL_BYTES ? Infinity : BLOCK_SAMPLES,
@@ -137,17 +141,17 @@ function readAs(part: Buffer, codecs: ReadonlySet<ReadingCodec>, novelBytes: num
     codecs.has(codec) ? readFloats(part, codec, novelty) : undefined,
   );
   const integers = Object.keys(INTEGERS) as IntegerCodec[];
-  const readings = [
+  const hypotheses = [
     ...integers
       .filter((codec) => codecs.has(codec))
       .map((codec) => readIntegers(part, codec, novelty, floats[0] !== undefined)),
     ...floats,
     ...G711_LAWS.filter((law) => codecs.has(law)).map((law) => readG711(part, law, novelty)),
-  ].filter((reading) => reading !== undefined);
+  ].filter((hypothesis) => hypothesis !== undefined);
   if (codecs.has('g722')) {
-    readings.push({ codec: 'g722', channels: 1, bitsPerByte: g722BitsPerByte(part) });
+    hypotheses.push({ codec: 'g722', channels: 1, bitsPerByte: g722BitsPerByte(part) });
   }
-  return readings.toSorted((a, b) => a.bitsPerByte - b.bitsPerByte);
+  return hypotheses.toSorted((a, b) => a.bitsPerByte - b.bitsPerByte);
 }
 
 function readIntegers(
@@ -155,7 +159,7 @@ function readIntegers(
   codec: IntegerCodec,
   novelty: Novelty,
   mayBeFloats: boolean,
-): Reading | undefined {
+): Hypothesis | undefined {
   const { bytes: sampleBytes, read } = INTEGERS[codec];
   const samples = new Float64Array(Math.floor(bytes.length / sampleBytes));
   let bitsInUse = 0;
@@ -174,14 +178,14 @@ function readIntegers(
     codec === 'pcm_s16le' &&
     [0, 1].some((phase) => isStuck(samples, phase) && (samples[phase] !== 0 || mayBeFloats));
   const { channels, bits, otherBits } = bestChannels(samples, novelty, { step, isOne });
-  return readingOf(codec, sampleBytes, { channels, bits, otherBits });
+  return hypothesisOf(codec, sampleBytes, { channels, bits, otherBits });
 }
 
-function readingOf(
-  codec: ReadingCodec,
+function hypothesisOf(
+  codec: HypothesisCodec,
   sampleBytes: number,
   { channels, bits, otherBits }: ReturnType<typeof bestChannels>,
-): Reading {
+): Hypothesis {
   const otherwise = () => ({ channels: 3 - channels, bitsPerByte: otherBits() / sampleBytes });
   return { codec, channels, bitsPerByte: bits / sampleBytes, otherwise };
 }
@@ -191,7 +195,7 @@ function readFloats(
   bytes: Buffer,
   codec: 'pcm_f32le' | 'pcm_f32be',
   novelty: Novelty,
-): Reading | undefined {
+): Hypothesis | undefined {
   const floats = new Float64Array(bytes.length >> 2);
   for (let i = 0; i < floats.length; i += 1) {
     floats[i] = codec === 'pcm_f32le' ? bytes.readFloatLE(4 * i) : bytes.readFloatBE(4 * i);
@@ -199,11 +203,11 @@ function readFloats(
   const isNovel = novelty.blockSamples !== Infinity;
   if (!areFloats(floats) && !(isNovel && areTinyFloats(floats))) return undefined;
   const samples = floats.map((value) => (isFloatSample(value) ? value * FLOAT_FULL_SCALE : 0));
-  return readingOf(codec, 4, bestChannels(samples, novelty, { step: 1, isOne: false }));
+  return hypothesisOf(codec, 4, bestChannels(samples, novelty, { step: 1, isOne: false }));
 }
 
 /** Reads G.711, whose steps are wider for louder samples, which therefore hold fewer bits. */
-function readG711(bytes: Buffer, codec: G711Law, novelty: Novelty): Reading {
+function readG711(bytes: Buffer, codec: G711Law, novelty: Novelty): Hypothesis {
   const [valueOf, stepOf] = [G711_VALUES[codec], G711_STEPS[codec]];
   // `Float64Array.from` with a function takes six times as long, a third of the time of all weighing.
   const values = new Float64Array(bytes.length);

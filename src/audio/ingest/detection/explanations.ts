@@ -9,7 +9,7 @@ import { SAMPLES_PER_MS } from '../../../rtp/clock-rate.ts';
 import { isOpusSilence, opusPacketSamples } from '../../opus-packet.ts';
 import { frameBytesOf } from '../../samples.ts';
 import type { Content } from './content.ts';
-import { isDecoded, type Reading } from './description-length.ts';
+import { isDecoded, type Hypothesis } from './description-length.ts';
 import { doubtsOf, NO_DOUBTS } from './opus-doubts.ts';
 import { elapsedMsOf, type Pace, type TimedMessage } from './pace.ts';
 import { isDigitalSilence, SILENT_BYTES } from './silence.ts';
@@ -34,7 +34,7 @@ const LEAST_SAMPLE_BYTES_PER_S = 6500;
 const RATES_HZ = [8000, 11_025, 12_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000];
 /** Maximum error of a sender's clock, as a share. */
 const CLOCK_ERROR = 0.01;
-/** Share of the bits saved by a reading that counts as evidence, because sound is less random than its model. */
+/** Share of the bits saved by a hypothesis that counts as evidence, because sound is less random than its model. */
 const EVIDENCE_PER_BIT = 0.1;
 /** Cost of another number of channels than the samples suggest, and cost of the pace from which it is considered. */
 const OTHER_CHANNELS_BITS = 30;
@@ -87,7 +87,7 @@ export function weigh(evidence: Evidence): Detection | undefined {
   const explanations: Explanation[] = [];
   if (opusBits !== undefined) explanations.push({ format: { codec: 'opus' }, bits: opusBits });
   if (opusBits === undefined || !isTooSlow) {
-    // Beside Opus, or what resembles it, whose bytes cost 8 bits each, a reading that explains nothing might be the best.
+    // Beside Opus, or what resembles it, whose bytes cost 8 bits each, a hypothesis that explains nothing might be the best.
     const mostBits = resembleOpus && isTelling && isNovel ? content.unexplainedBits : Infinity;
     explanations.push(...explainAsSamples(evidence, mostBits, headBits));
   }
@@ -188,7 +188,7 @@ function explainAsOpus({ arrivals, paced, pace, content }: Evidence, headBits: n
 }
 
 /**
- * @param mostBits bits a byte from which a reading is no explanation
+ * @param mostBits bits a byte from which a hypothesis is no explanation
  * @param headBits cost of the first bytes as those of Opus packets
  */
 function explainAsSamples(
@@ -198,8 +198,8 @@ function explainAsSamples(
 ): Explanation[] {
   const { sound, novelShare, isNovel } = content;
   const messages = arrivals.map(({ message }) => message);
-  const readings = sound.length > 0 ? content.readings : readSilence(messages);
-  const explaining = readings.filter(({ bitsPerByte }) => bitsPerByte < mostBits);
+  const hypotheses = sound.length > 0 ? content.hypotheses : readSilence(messages);
+  const explaining = hypotheses.filter(({ bitsPerByte }) => bitsPerByte < mostBits);
   const { bytesPerMs } = pace;
   const soundBits = (bitsPerByte: number) =>
     EVIDENCE_PER_BIT * bitsPerByte * sound.length * novelShare;
@@ -271,7 +271,7 @@ function lengthPenaltyBits(messages: Buffer[], frameBytes: number, rateHz: numbe
 }
 
 /** Reads digital silence, which shows little more than the law of G.711; of the other formats the most usual is the best guess. */
-function readSilence(messages: Buffer[]): (Omit<Reading, 'codec'> & { codec: SampleCodec })[] {
+function readSilence(messages: Buffer[]): (Omit<Hypothesis, 'codec'> & { codec: SampleCodec })[] {
   const codec = SILENT_BYTES.get(messages[0]?.[0] ?? 0) ?? 'pcm_s16le';
   return [{ codec, channels: 1, bitsPerByte: 0 }];
 }

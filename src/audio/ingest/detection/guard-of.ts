@@ -4,7 +4,7 @@ import type { PaceHistory } from './pace-history.ts';
 import { OpaqueGuard, OpusGuard } from './packet-guards.ts';
 import { SampleGuard } from './sample-guard.ts';
 
-/** Maximum number of channels of a file whose samples are compared with other readings. */
+/** Maximum number of channels of a file whose samples are compared with other hypotheses. */
 const MOST_CHANNELS = 2;
 
 /**

@@ -7,7 +7,7 @@ const LEAST_TEXT_BYTES = 64;
 const OGG_PAGE = Buffer.from('OggS\0');
 
 /**
- * Returns true if messages without repetitions are beyond doubt no samples, though some reading of them may be as
+ * Returns true if messages without repetitions are beyond doubt no samples, though some hypothesis of them may be as
  * short: text, heads of RTP, start codes of H.264, floats of another scale, or Ogg with content that is not decoded.
  * @param bytes content of all messages together
  */

@@ -29,10 +29,10 @@ const STEP_BITS: Record<G711Law, Float32Array> = {
 };
 
 /** Estimate for one message; `level` is the root mean square relative to full scale, 0 if unknown. */
-type QuickReading = { bitsPerByte: number; level: number };
+type QuickEstimate = { bitsPerByte: number; level: number };
 
 /** Reads whole samples in `codec`; the first channel represents all. */
-export function quickReading(bytes: Buffer, codec: SampleCodec, channels: number): QuickReading {
+export function quickEstimate(bytes: Buffer, codec: SampleCodec, channels: number): QuickEstimate {
   if (codec === 'g722') return { bitsPerByte: g722BitsPerByte(bytes), level: 0 };
   const { left, level } = predictEvery(channels, openSampleReader(codec)(bytes));
   if (left === 0) return { bitsPerByte: 0, level };

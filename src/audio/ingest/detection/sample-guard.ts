@@ -6,15 +6,15 @@ import type { FormatGuard, Look } from './format-guard.ts';
 import { impossibleShareOf } from './g722-codes.ts';
 import { RateWatch } from './rate-watch.ts';
 import type { PaceHistory } from './pace-history.ts';
-import { quickReading } from './quick-bits.ts';
+import { quickEstimate } from './quick-bits.ts';
 
 /** Number of bytes in the middle of a message that are examined. */
 const LOOKED_AT_BYTES = 256;
 /** Minimum number of examined bytes; fewer say nothing. */
 const LEAST_LOOKED_AT_BYTES = 48;
-/** Readings that are compared with the present one at each message. */
+/** Hypotheses that are compared with the present one at each message. */
 const RIVALS: readonly SampleCodec[] = ['pcm_s16le', 'pcm_s16be', 'pcmu', 'pcma', 'g722'];
-/** Minimum advantage of another reading, bits a byte, that makes a message suspect; more for fewer bytes. */
+/** Minimum advantage of another hypothesis, bits a byte, that makes a message suspect; more for fewer bytes. */
 const SUSPECT_BY_BITS = 0.35;
 /** Bits a byte below which messages are accepted without the comparison, which is most of the work. */
 const LEAST_SUSPECT_BITS = 4.5;
@@ -28,7 +28,7 @@ const WORSE_BY_BITS = 0.15;
 /** Minimum and maximum number of bytes that are judged. */
 const LEAST_JUDGED_BYTES = 256;
 const MOST_JUDGED_BYTES = 2048;
-/** Minimum advantage of another reading of suspect messages, bits a byte; more for fewer bytes. */
+/** Minimum advantage of another hypothesis of suspect messages, bits a byte; more for fewer bytes. */
 const WRONG_BY_BITS = 0.3;
 const WRONG_BY_BITS_OF_ONE_BYTE = 60;
 /** Maximum bits a byte of sound: random bytes take more, and half of their samples are above half of full scale. */
@@ -36,7 +36,7 @@ const MOST_BITS_PER_BYTE = 7.75;
 const MOST_G711_BITS_PER_BYTE = 8.2;
 const LEAST_LOUD_SHARE = 0.4;
 const MOST_LOUD_SHARE = 0.6;
-/** Minimum share of clipped samples of clipped sound, which is not judged: its bytes look like soft sound in other readings. */
+/** Minimum share of clipped samples of clipped sound, which is not judged: its bytes look like soft sound in other hypotheses. */
 const LEAST_CLIPPED_SHARE = 0.05;
 /** Minimum range of values of clipped sound. */
 const LEAST_RANGE = 1;
@@ -56,13 +56,13 @@ const RISE = 4;
 /** Minimum level from which a rise is measured: −70 dBov. */
 const LEAST_LEVEL = 3e-4;
 
-/** Compares the bits of each message as samples of its format with its bits in other readings. */
+/** Compares the bits of each message as samples of its format with its bits in other hypotheses. */
 export class SampleGuard implements FormatGuard {
   readonly #format: SampleFormat;
   readonly #frameBytes: number;
   #mostBits: number;
   #mostExcess = 0;
-  /** Bits a byte of the last message as samples of the format, and the advantage of the best other reading. */
+  /** Bits a byte of the last message as samples of the format, and the advantage of the best other hypothesis. */
   #bits = 0;
   #excess = 0;
   /** Consecutive suspect messages, too short to be judged so far. */
@@ -103,7 +103,7 @@ export class SampleGuard implements FormatGuard {
     if (whole.length < LEAST_LOOKED_AT_BYTES) return 'as_before';
     const { codec, channels } = this.#format;
     const own = middleOf(whole, this.#frameBytes);
-    const { bitsPerByte, level } = quickReading(own, codec, channels);
+    const { bitsPerByte, level } = quickEstimate(own, codec, channels);
     if (this.#isSuspect(own, bitsPerByte, middleOf(message, 2))) {
       if (this.#judge(whole)) return 'wrong';
     } else if (this.#suspect.length > 0) {
@@ -142,7 +142,7 @@ export class SampleGuard implements FormatGuard {
     if (ownBits < LEAST_SUSPECT_BITS) return false;
     let best = unexplainedBitsPerByte(bytes);
     for (const rival of RIVALS) {
-      if (rival !== codec) best = Math.min(best, quickReading(bytes, rival, 1).bitsPerByte);
+      if (rival !== codec) best = Math.min(best, quickEstimate(bytes, rival, 1).bitsPerByte);
     }
     this.#excess = ownBits - best;
     return this.#excess > Math.max(leastExcess, this.#mostExcess);
@@ -159,11 +159,11 @@ export class SampleGuard implements FormatGuard {
     const isRead = codec !== 'g722' && !(codec === 'pcm_f32le' && isAbsurd(judged));
     const samples = isRead ? openSampleReader(codec)(judged) : undefined;
     if (samples && isClipped(samples, this.#format.channels)) return false;
-    const readings = readAsSamples(judged);
-    const found = readings.find((reading) => reading.codec === codec)?.bitsPerByte ?? 8;
+    const hypotheses = readAsSamples(judged);
+    const found = hypotheses.find((hypothesis) => hypothesis.codec === codec)?.bitsPerByte ?? 8;
     // Codes of G.722 say little about loud sound.
     const own = codec === 'g722' ? Math.min(8, found) : found;
-    const others = readings.filter((reading) => reading.codec !== codec);
+    const others = hypotheses.filter((hypothesis) => hypothesis.codec !== codec);
     const other = Math.min(
       unexplainedBitsPerByte(judged),
       ...others.map(({ bitsPerByte }) => bitsPerByte),
