@@ -56,10 +56,14 @@ export class Sessions {
     return this.#sessions.size;
   }
 
-  /** Ends the session with the same `peer`, unless it is the one that replaces it. */
+  /**
+   * Ends the session with this `peer`, because it has connected again.
+   * @param connectionId the only connection of the session that is ended; by default any
+   */
   replace(accountId: number, name: string, connectionId?: string): void {
     const session = this.get(accountId, name);
-    if (session && session.connectionId !== connectionId) session.replace();
+    if (!session) return;
+    if (connectionId === undefined || connectionId === session.connectionId) session.replace();
   }
 
   /**
@@ -74,12 +78,6 @@ export class Sessions {
     const session = this.get(accountId, peer);
     if (!session || session.connectionId === connectionId || session.order > order) return;
     session.replaceSoon(withinMs, move);
-  }
-
-  /** Ends a connection whose peer has connected to another node. */
-  end(accountId: number, name: string, connectionId: string): void {
-    const session = this.get(accountId, name);
-    if (session?.connectionId === connectionId) session.replace();
   }
 
   add(session: LiveSession): void {

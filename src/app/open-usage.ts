@@ -44,7 +44,7 @@ export async function openUsage(
     new CcuLeases(
       redis,
       log,
-      (...taken) => clients.sessions.end(...taken),
+      (...taken) => clients.sessions.replace(...taken),
       timings.leases,
       settings.RESUME_MS,
     ),
