@@ -9,7 +9,7 @@ const LONGEST_LAG = 960;
 const STRIDE = 4;
 
 /** Returns the similarity of two stretches, from −1 to 1. */
-function likeness(a: Float32Array, b: Float32Array): number {
+function similarity(a: Float32Array, b: Float32Array): number {
   let [product, powerA, powerB] = [0, 1e-9, 1e-9];
   for (let i = 0; i < a.length; i += STRIDE) {
     product += a[i]! * b[i]!;
@@ -27,7 +27,7 @@ export function repeatLag(stretch: Float32Array): number {
   const template = stretch.subarray(0, SEAM_SAMPLES);
   let [best, bestLag] = [-Infinity, 0];
   for (let lag = SHORTEST_LAG; lag + SEAM_SAMPLES <= stretch.length; lag += STRIDE) {
-    const found = likeness(template, stretch.subarray(lag, lag + SEAM_SAMPLES));
+    const found = similarity(template, stretch.subarray(lag, lag + SEAM_SAMPLES));
     // In silence all lags are alike: the longest is the best.
     if (found >= best) [best, bestLag] = [found, lag];
   }
@@ -41,7 +41,7 @@ function period(history: Float32Array): number {
   const longest = Math.min(LONGEST_LAG, end - SEAM_SAMPLES);
   let [best, bestLag] = [-Infinity, longest];
   for (let lag = SHORTEST_LAG; lag <= longest; lag += STRIDE) {
-    const found = likeness(template, history.subarray(end - SEAM_SAMPLES - lag, end - lag));
+    const found = similarity(template, history.subarray(end - SEAM_SAMPLES - lag, end - lag));
     if (found > best) [best, bestLag] = [found, lag];
   }
   return bestLag;
