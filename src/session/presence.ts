@@ -19,7 +19,7 @@ import { WebSocketPeer } from '../rooms/websocket-peer.ts';
 import type { ClientAudio } from './client-audio.ts';
 import type { MissedEvents } from './send-queue.ts';
 import type { SuspendedPeer, SuspendedPeers } from './suspended-peers.ts';
-import type { Turns } from './turns.ts';
+import type { FairScheduler } from './turns.ts';
 import { type RoomPeer, WayChange, type Ways } from './way-change.ts';
 
 /** State of a client. The parts that it has in a room exist only in that state. */
@@ -45,7 +45,7 @@ export type PresenceParts = {
    * @returns the place; undefined if it has none, if it has ended, or was given up by being in another room
    */
   giveUpElsewhere: (reason: LeaveReason) => Location | undefined;
-  requestLimits: { turns: Turns };
+  requestLimits: { turns: FairScheduler };
   credentials: Credentials;
   timings: Pick<Timings['sessions'], 'changesWithinMs'>;
 };

@@ -8,13 +8,13 @@ import { ControlLimit } from './control-limit.ts';
 import { accountRate, connectionRate, MessageBudget } from './message-budget.ts';
 import type { ClientNotifier } from './client-notifier.ts';
 import type { ReadControl } from './read-gate.ts';
-import { Turns } from './turns.ts';
+import { FairScheduler } from './turns.ts';
 
 /** Limits that the text messages of all clients of this process share: the budgets of their accounts, and the event loop. */
 export class RequestLimits {
-  readonly turns = new Turns();
+  readonly turns = new FairScheduler();
   /** Turns for received bytes of all kinds, mostly audio. */
-  readonly readTurns = new Turns();
+  readonly readTurns = new FairScheduler();
   readonly #messagesPerSecond: number;
   readonly #timings: Timings['budgets'];
   readonly #accounts = new AccountBudgets(accountRate);

@@ -20,7 +20,7 @@ const FULL_CHUNK_BYTES = 16 * 1024;
  * Schedules pieces of work in the event loop: accounts take turns, and no more than a slice of time is used
  * at once. A piece that comes while none waits starts at once.
  */
-export class Turns {
+export class FairScheduler {
   /** Waiting pieces by account, in the order of the turns of the accounts; no list is empty. */
   readonly #waiting = new Map<number, (() => void)[]>();
   /** Time at which the first piece started in this turn of the event loop. */
@@ -129,7 +129,7 @@ const TURN_BYTES = 64 * 1024;
 export function readInTurns(
   socket: WebSocket,
   stream: Duplex,
-  { turns, accountId }: { turns: Turns; accountId: number },
+  { turns, accountId }: { turns: FairScheduler; accountId: number },
   gate: ReadControl,
 ): () => void {
   const handle = stream.listeners('data').at(-1) as (this: Duplex, chunk: Buffer) => void;

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { LoopTime } from '../../src/loop-time.ts';
-import { Turns } from '../../src/session/turns.ts';
+import { FairScheduler } from '../../src/session/turns.ts';
 import { Slices } from '../../src/slices.ts';
 
 const PIECE_MS = 0.5;
@@ -14,7 +14,7 @@ function openFour() {
   const fail = (fault: unknown) => {
     throw fault;
   };
-  const turns = [new Turns(time, now), new Turns(time, now)];
+  const turns = [new FairScheduler(time, now), new FairScheduler(time, now)];
   const slices = [new Slices(fail, now, time), new Slices(fail, now, time)];
   const done = [0, 0, 0, 0];
   const piece = (part: number) => () => {

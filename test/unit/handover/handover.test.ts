@@ -5,7 +5,7 @@ import { expect, test } from 'vitest';
 import * as ws from 'ws';
 import { type Destination, Handover, type Unread } from '../../../src/handover/handover.ts';
 import { ReadGate, type ReadControl } from '../../../src/session/read-gate.ts';
-import { readInTurns, type Turns } from '../../../src/session/turns.ts';
+import { readInTurns, type FairScheduler } from '../../../src/session/turns.ts';
 import { clientFrame } from '../../support/raw-client.ts';
 
 type WebSocket = ws.WebSocket;
@@ -49,7 +49,7 @@ function openGate(destinationOf: (text: string) => Destination) {
     readAll: () => readAll(),
     send: (_to, unread) => note(unread),
   });
-  const owner = { turns: turns as unknown as Turns, accountId: 1 };
+  const owner = { turns: turns as unknown as FairScheduler, accountId: 1 };
   const gate = new ReadGate(stream as unknown as ReadControl).open();
   readAll = readInTurns(socket as unknown as WebSocket, stream as unknown as Socket, owner, gate);
   const nextTurn = () => waiting.shift()?.();

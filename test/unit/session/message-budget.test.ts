@@ -8,7 +8,7 @@ import {
   costOf,
   MessageBudget,
 } from '../../../src/session/message-budget.ts';
-import { Turns } from '../../../src/session/turns.ts';
+import { FairScheduler } from '../../../src/session/turns.ts';
 import { TokenBucket } from '../../../src/token-bucket.ts';
 
 describe('TokenBucket', () => {
@@ -233,14 +233,14 @@ test('AccountBudgets forgets accounts whose bucket is full, and starts anew with
   expect(budgets.of({ id: 7, plan: 'pro' }, 60_001)).not.toBe(free);
 });
 
-describe('Turns', () => {
+describe('FairScheduler', () => {
   const busyFor = (ms: number) => {
     const untilMs = performance.now() + ms;
     while (performance.now() < untilMs);
   };
 
   test('lets other work in between slices, and gives each account its turn', async () => {
-    const turns = new Turns();
+    const turns = new FairScheduler();
     const order: string[] = [];
     const run = (accountId: number, name: string) =>
       turns.run(accountId, async () => {
@@ -258,7 +258,7 @@ describe('Turns', () => {
   });
 
   test('many that have waited for one thing go on in turn, with a turn of the event loop in between', async () => {
-    const turns = new Turns();
+    const turns = new FairScheduler();
     let loops = 0;
     const count = () => {
       loops += 1;
@@ -283,7 +283,7 @@ describe('Turns', () => {
   });
 
   test('passes on what is thrown, and goes on with the others', async () => {
-    const turns = new Turns();
+    const turns = new FairScheduler();
     const failing = turns.run(1, () => {
       throw new Error('refused');
     });
@@ -292,7 +292,7 @@ describe('Turns', () => {
   });
 
   test('passes a rejection on, and goes on with the others', async () => {
-    const turns = new Turns();
+    const turns = new FairScheduler();
     const failing = turns.run(1, () => Promise.reject(new Error('refused')));
     await expect(failing).rejects.toThrow('refused');
     await turns.run(1, () => Promise.resolve());

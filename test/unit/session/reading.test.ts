@@ -7,7 +7,7 @@ import { WebSocket, WebSocketServer } from 'ws';
 import { LoopTime } from '../../../src/loop-time.ts';
 import { closeUnread } from '../../../src/session/close-unread.ts';
 import { ReadGate, type ReadControl } from '../../../src/session/read-gate.ts';
-import { readInTurns, Turns } from '../../../src/session/turns.ts';
+import { readInTurns, FairScheduler } from '../../../src/session/turns.ts';
 
 const turn = () => new Promise(setImmediate);
 
@@ -24,7 +24,11 @@ class Arriving extends Readable {
  * A connection of an account that is read in turn with others; `handled` has the first letter of each chunk that ws was handed.
  * @param work done for each chunk
  */
-function openRead(turns: Turns, accountId: number, work: (chunk: Buffer) => void = () => {}) {
+function openRead(
+  turns: FairScheduler,
+  accountId: number,
+  work: (chunk: Buffer) => void = () => {},
+) {
   const stream = new Arriving();
   const socket = { OPEN: 1, readyState: 1 };
   const handled: string[] = [];
@@ -43,7 +47,7 @@ function busyFor(ms: number): void {
   while (performance.now() < endMs);
 }
 
-/** Longer than a slice of {@link Turns}. */
+/** Longer than a slice of {@link FairScheduler}. */
 const LONG_MS = 6;
 
 test('closeUnread() tells the client why, and hands out nothing of what it has sent', async () => {
@@ -71,7 +75,7 @@ test('closeUnread() tells the client why, and hands out nothing of what it has s
 
 test('begin() lets a piece start at once that comes a while after the last one', async () => {
   let nowMs = 0;
-  const turns = new Turns(new LoopTime(), () => nowMs);
+  const turns = new FairScheduler(new LoopTime(), () => nowMs);
   expect(turns.begin()).toBe(true);
   await turn();
   nowMs += LONG_MS;
@@ -81,7 +85,7 @@ test('begin() lets a piece start at once that comes a while after the last one',
 });
 
 test('readInTurns() handles a chunk at once, and the one behind a large one in the next turn of the event loop', async () => {
-  const { stream, handled } = openRead(new Turns(new LoopTime(), () => 0), 1);
+  const { stream, handled } = openRead(new FairScheduler(new LoopTime(), () => 0), 1);
   await turn();
   stream.arrive('a');
   stream.arrive('b'.repeat(65_536));
@@ -93,7 +97,7 @@ test('readInTurns() handles a chunk at once, and the one behind a large one in t
 });
 
 test('readInTurns() handles what came of many, when a slice of time is over, later: the accounts in turn, each connection in order', async () => {
-  const turns = new Turns();
+  const turns = new FairScheduler();
   const large = Array.from({ length: 20 }, () => openRead(turns, 1, () => busyFor(LONG_MS)));
   const small = openRead(turns, 2);
   turns.take(3, () => busyFor(LONG_MS));
@@ -111,7 +115,7 @@ test('readInTurns() handles what came of many, when a slice of time is over, lat
 });
 
 test('readInTurns() handles all small chunks of a client that has waited in one turn, and no more than 64 KB', async () => {
-  const turns = new Turns();
+  const turns = new FairScheduler();
   const bytes: number[] = [];
   const { stream } = openRead(turns, 1, (chunk) => bytes.push(chunk.length));
   await turn();
@@ -122,7 +126,7 @@ test('readInTurns() handles all small chunks of a client that has waited in one 
 });
 
 test('readInTurns() hands ws nothing that comes behind a close', async () => {
-  const turns = new Turns();
+  const turns = new FairScheduler();
   const { stream, socket, handled } = openRead(turns, 1);
   turns.take(2, () => busyFor(LONG_MS));
   stream.arrive('a');

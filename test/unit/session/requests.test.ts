@@ -7,9 +7,9 @@ import type { ClientAudio } from '../../../src/session/client-audio.ts';
 import type { Presence } from '../../../src/session/presence.ts';
 import { RequestLimits } from '../../../src/session/request-limits.ts';
 import { Requests } from '../../../src/session/requests.ts';
-import { Turns } from '../../../src/session/turns.ts';
+import { FairScheduler } from '../../../src/session/turns.ts';
 
-/** Longer than a slice of `Turns`. */
+/** Longer than a slice of `FairScheduler`. */
 const LONG_MS = 6;
 /** A request of nearly 64 KiB. */
 const LONG_TEXT = JSON.stringify({ type: 'leave', id: 'x', padding: 'y'.repeat(60_000) });
@@ -22,7 +22,7 @@ function busyFor(ms: number): void {
 const openLimits = () => new RequestLimits(1000, DEFAULT_TIMINGS.budgets);
 
 /** Turns that come when the test says so. */
-class ManualTurns extends Turns {
+class ManualScheduler extends FairScheduler {
   readonly #waiting: (() => void)[] = [];
 
   override take(_accountId: number, start: () => void): void {
@@ -84,7 +84,7 @@ test('a long text is parsed when its turn comes, a short one at once', () => {
 });
 
 test('a long text is parsed in one turn and handled in another; what is wrong with it is told when it has been parsed', async () => {
-  const turns = new ManualTurns();
+  const turns = new ManualScheduler();
   const limits = Object.assign(openLimits(), { turns });
   let left = 0;
   const told: ServerMessage[] = [];
