@@ -59,7 +59,7 @@ export async function registerInviteRoutes(server: RestServer, parts: Parts): Pr
     checkRoomName(request.body.room, 'bad_request');
     const owner = { accountId: credentials.account.id, keyId: credentials.keyId };
     const { invite, expires_at } = await invites.issue(owner, request.body);
-    const url = `${request.protocol}://${request.host}/#${new URLSearchParams({ invite })}`;
+    const url = `${request.protocol}://${request.host}/#${new URLSearchParams({ invite }).toString()}`;
     return reply.code(201).send({ invite, url, expires_at });
   });
 

@@ -34,7 +34,7 @@ export function announcementOf(
   if (!isNew && isReachable(settings) && !lan?.isTerminal) {
     return [...lines, `${who}, key in ${keyFile}`, ...closing({ ...known, key_file: keyFile })];
   }
-  const link = `${base}/#${new URLSearchParams({ room: FIRST_ROOM, key: apiKey })}`;
+  const link = `${base}/#${new URLSearchParams({ room: FIRST_ROOM, key: apiKey }).toString()}`;
   return [
     ...lines,
     `Join a room at once: ${link}`,
