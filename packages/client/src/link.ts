@@ -1,3 +1,4 @@
+import { CLOSE_CODES } from '../../../src/protocol/close-codes.ts';
 import type { ServerMessage } from '../../../src/protocol/messages.ts';
 import { Connection, type MessageOf } from './connection.ts';
 import { TokenError } from './errors.ts';
@@ -20,7 +21,6 @@ type LinkHandlers = {
 
 /** Minimum life of a connection after which the delays between attempts begin with the shortest again, ms. */
 const STEADY_MS = 5_000;
-const DRAINING = 1012;
 /** Longest wait for the address of a connection, and the token in it, ms. */
 const LONGEST_TOKEN_MS = 10_000;
 
@@ -95,7 +95,7 @@ export class Link {
   /** Leaves a node that drains before its deadline; clients do so at different moments. */
   #leave(connection: Connection): void {
     const move = () => {
-      connection.fail('The gateway is restarting.', DRAINING);
+      connection.fail('The gateway is restarting.', CLOSE_CODES.draining);
       this.open();
     };
     this.#stopWaiting();
