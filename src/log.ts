@@ -1,7 +1,8 @@
 import { writeSync } from 'node:fs';
 import { Writable } from 'node:stream';
 import { isatty } from 'node:tty';
-import Fastify, { type FastifyBaseLogger, type FastifyServerOptions } from 'fastify';
+import type { FastifyBaseLogger, FastifyServerOptions } from 'fastify';
+import { pino } from 'pino';
 import pretty from 'pino-pretty';
 import type { Settings } from '../config/settings.ts';
 import { LogLines } from './log-lines.ts';
@@ -18,14 +19,16 @@ export function logOptions({ LOG_LEVEL: level }: Settings, name?: string): LogOp
   return {
     level,
     ...(name && { name }),
-    stream: isatty(STDOUT) ? linesForPeople() : new LogLines(STDOUT),
+    stream: openStream(),
   };
 }
 
 /** The log of a process that has no HTTP server. */
-export function openLog(settings: Settings, name: string): FastifyBaseLogger {
-  return Fastify({ logger: logOptions(settings, name) }).log;
+export function openLog({ LOG_LEVEL: level }: Settings, name: string): FastifyBaseLogger {
+  return pino({ level, name }, openStream());
 }
+
+const openStream = () => (isatty(STDOUT) ? linesForPeople() : new LogLines(STDOUT));
 
 function linesForPeople() {
   const destination = new Writable({

@@ -1,5 +1,5 @@
 import { parseArgs } from 'node:util';
-import Fastify from 'fastify';
+import { pino } from 'pino';
 import { readSettings } from '../../config/settings.ts';
 import { readTimings } from '../../config/timings.ts';
 import { Accounts } from '../accounts/accounts.ts';
@@ -138,7 +138,7 @@ async function withRedis<T>(
   await using opened = new AsyncDisposableStack();
   const settings = readSettings(environment);
   const { redis: timings, nodes } = readTimings(environment);
-  const { log } = Fastify({ logger: { level: 'silent' } });
+  const log = pino({ level: 'silent' });
   await openCommandRedis({ settings, timings, opened, log }, () => onNew(settings.DATA_DIR));
   const redis = await Redis.connect(redisAddressOf(settings), log, timings, { onLoading });
   opened.adopt(redis, (part) => part.close());
