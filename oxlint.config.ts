@@ -75,7 +75,7 @@ export const LAYERS: Readonly<Record<string, Layer>> = {
     imports: ['base', 'config', 'handover'],
   },
   load: {
-    holds: 'What is running out: CPU, memory, descriptors',
+    holds: 'Resources that run out: CPU, memory, descriptors',
     files: ['src/load/**'],
     imports: ['base', 'protocol', 'config'],
   },
@@ -110,7 +110,7 @@ export const LAYERS: Readonly<Record<string, Layer>> = {
     imports: ['base', 'protocol', 'rtp', 'audio', 'media', 'bridge', 'cluster'],
   },
   operator: {
-    holds: 'What an operator sees and does, on all nodes',
+    holds: 'Views and actions of an operator, on all nodes',
     files: ['src/operator/**'],
     imports: ['protocol', 'media', 'load', 'cluster', 'rooms'],
   },
@@ -120,7 +120,7 @@ export const LAYERS: Readonly<Record<string, Layer>> = {
     imports: ['base', 'protocol', 'config', 'audio', 'accounts', 'usage', 'rooms'],
   },
   admission: {
-    holds: 'Who may come in, by which connection, and until when',
+    holds: 'Admission: which clients may come in, by which connection, and until when',
     files: ['src/admission/**'],
     imports: [
       'base',

@@ -1,13 +1,14 @@
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { faultsOf } from './words/comment-faults.mjs';
+import { faultsOf, luaFaultsOf } from './words/comment-faults.mjs';
+import { markdownFaultsOf } from './words/markdown-faults.mjs';
 
-/** Refuses comments that break the rules for words. */
+/** Refuses comments and pages that break the rules for words. */
 
 const PROJECT = fileURLToPath(new URL('..', import.meta.url));
 
-const FILES = [
+const COMMENTED = [
   '*.ts',
   '{src,config,web,workers,bench,test,packages}/**/*.ts',
   'scripts/**/*.mjs',
@@ -15,11 +16,24 @@ const FILES = [
   'examples/**/*.mjs',
   'web/**/*.{css,tsx}',
 ];
+const SCRIPTS = ['src/**/*.lua'];
+const PAGES = ['*.md', '{docs,packages,examples,test}/**/*.md'];
 
-const files = globSync(FILES, { cwd: PROJECT, exclude: ['**/node_modules/**'] });
-const faults = files.flatMap((file) =>
-  faultsOf(readFileSync(join(PROJECT, file), 'utf8')).map((fault) => ({ file, ...fault })),
-);
+/**
+ * Finds the faults of files.
+ * @param {string[]} patterns
+ * @param {(text: string) => { line: number, sentence: string }[]} find
+ */
+const faultsIn = (patterns, find) =>
+  globSync(patterns, { cwd: PROJECT, exclude: ['**/node_modules/**'] }).flatMap((file) =>
+    find(readFileSync(join(PROJECT, file), 'utf8')).map((fault) => ({ file, ...fault })),
+  );
+
+const faults = [
+  ...faultsIn(COMMENTED, faultsOf),
+  ...faultsIn(SCRIPTS, luaFaultsOf),
+  ...faultsIn(PAGES, markdownFaultsOf),
+];
 for (const { file, line, sentence } of faults) {
   process.stderr.write(`${file}:${line}: ${sentence}\n`);
   process.exitCode = 1;

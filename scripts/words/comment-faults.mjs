@@ -7,8 +7,8 @@ const OPENING =
 const POINTING_OPENING = /^(?:The same|Its?|They|Their)\b/;
 /** Words that stand for a number which the reader is left to find. */
 const UNNAMED_NUMBER = /\bso (?:many|much|long|often|few)\b(?! (?:that|as)\b)|\bthis often\b/i;
-/** Words that take clients and processes for people. */
-const PERSON = /\b(?:he|him|his|himself|she|her|hers|herself)\b/i;
+/** Words that take clients and processes for people; HE-AAC is a codec. */
+export const PERSON = /\b(?:[Hh]e|[Hh]im(?:self)?|[Hh]is|[Ss]he|[Hh]er(?:s|self)?)\b/;
 
 /**
  * Returns the sentences of all comments that have lines of their own.
@@ -52,4 +52,25 @@ export function faultsOf(text) {
       UNNAMED_NUMBER.test(sentence) ||
       PERSON.test(sentence),
   );
+}
+
+/**
+ * Finds the sentences in the comments of a Lua script that break the rules. Its head is a doc comment, which describes keys,
+ * arguments and reply.
+ * @param {string} text of a script
+ */
+export function luaFaultsOf(text) {
+  let isHead = false;
+  const lines = text.split('\n').map((line) => {
+    const isOpened = line.startsWith('--[[');
+    isHead = (isHead || isOpened) && !line.startsWith(']]');
+    if (isOpened) return line.replace('--[[', '/**');
+    if (line.startsWith('-- @include ')) return '';
+    if (!isHead) return line.replace(/^(\s*)--/, '$1//').replace(/^]]/, ' */');
+    const parted = line
+      .replace(/^(KEYS|ARGV)\[\d+…?\]/, '@param $1')
+      .replace(/^Returns /, '@returns ');
+    return ` * ${parted}`;
+  });
+  return faultsOf(lines.join('\n'));
 }

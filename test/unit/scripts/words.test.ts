@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
-import { faultsOf } from '../../../scripts/words/comment-faults.mjs';
+import { faultsOf, luaFaultsOf } from '../../../scripts/words/comment-faults.mjs';
+import { markdownFaultsOf } from '../../../scripts/words/markdown-faults.mjs';
 
 const sentences = (text: string) => faultsOf(text).map(({ sentence }) => sentence);
 
@@ -58,4 +59,66 @@ const b = \`
 Who writes this?
 \`;`;
   expect(sentences(text)).toEqual([]);
+});
+
+test('refuses openings in the head and the line comments of a Lua script', () => {
+  const text = `--[[
+Counts the events of a room. Whoever comes later
+is not counted.
+
+KEYS[1]  prefix of webhooks
+ARGV[1…] what is counted
+Returns how many there are. Of these, none waits.
+]]
+-- @include now
+-- How long it is kept, s.
+local KEPT_S = 48 * 3600
+-- This is the first.
+if KEYS[1] ~= '' then
+  -- What comes later is dropped.
+end
+`;
+  expect(luaFaultsOf(text).map(({ sentence }) => sentence)).toEqual([
+    'Whoever comes later is not counted.',
+    'Of these, none waits.',
+    'How long it is kept, s.',
+    'What comes later is dropped.',
+  ]);
+});
+
+test('refuses openings and persons in paragraphs, lists and tables of a page', () => {
+  const text = `# A page
+It is short. Whoever reads it
+knows that.
+
+- What is late is dropped.
+- A client, and his packets
+
+| way | How a client is connected |
+|---|---|
+
+*Decision.* Nobody is refused. The rest (Which that is) stays.
+`;
+  expect(markdownFaultsOf(text)).toEqual([
+    { line: 2, sentence: 'Whoever reads it knows that.' },
+    { line: 5, sentence: 'What is late is dropped.' },
+    { line: 6, sentence: 'A client, and his packets' },
+    { line: 8, sentence: 'How a client is connected' },
+    { line: 11, sentence: 'Nobody is refused.' },
+  ]);
+});
+
+test('takes headings, questions, titles, code, conditions and proportions of a page', () => {
+  const text = `## What clients send
+
+A page. **What usage must be.** Where it is slow, it is late. Of 40 rooms, two were late. Why is it late?
+
+| [98. What clients send](#98-what-clients-send) | The same. It is HE-AAC. |
+
+\`\`\`sh
+# Who am I
+What he says
+\`\`\`
+`;
+  expect(markdownFaultsOf(text)).toEqual([]);
 });

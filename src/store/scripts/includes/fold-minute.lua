@@ -4,8 +4,8 @@ Sums of what processes have written of one minute, by room. KEYS[1] is the prefi
 Defines
   fold(account, minute, otherRooms, limits)  Returns the names of the rooms; for each name { websocketMs, webrtcMs, peak };
       the ms that the month has of the minute; recordOf(room), its count in the record; whether anything was written; and the key
-      of the record. Of more rooms than limits[1], those that are recorded already are kept, then those with the most time; the
-      rest are added up under the name otherRooms. So are rooms without a record of this minute once the record of the day has
+      of the record. If there are more rooms than limits[1], those that are recorded already are kept, then those with the most time;
+      the rest are added up under the name otherRooms. So are rooms without a record of this minute once the record of the day has
       limits[3] fields, and those that are also without one of this hour once the hours of the day have limits[2].
 ]]
 -- @include peer-ms

@@ -12,7 +12,7 @@ ARGV[7]  and rooms in the minutes of a day, added up
 Returns nothing.
 ]]
 -- @include fold-minute
--- How long what was written of a closed minute is kept, for processes that write to it late, s.
+-- Time for which a closed minute's counts are kept, for processes that write to it late, s.
 local CLOSED_KEPT_S = 48 * 3600
 local account, minute = ARGV[1], ARGV[2]
 local open = KEYS[1] .. 'open:' .. account .. ':' .. minute
