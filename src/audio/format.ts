@@ -144,6 +144,7 @@ function isHeard(inside: SampleFormat | undefined): boolean {
   return !isTelephone(codec) || (rateHz === TELEPHONE_RATES_HZ[codec] && channels === 1);
 }
 
+/** True for formats in which packets of Opus are wrapped. */
 export function isContainer(format: InputFormat): format is ContainerFormat {
   return format.codec === 'ogg_opus' || format.codec === 'webm_opus';
 }
@@ -151,6 +152,7 @@ export function isContainer(format: InputFormat): format is ContainerFormat {
 export const isCompressed = (format: InputFormat): format is CompressedFormat =>
   isInputOnly(format.codec) && !isContainer(format) && format.codec !== 'wav';
 
+/** True for formats without frames: samples of one rate, one after another. */
 export function isSamples(format: InputFormat): format is SampleFormat {
   return 'rateHz' in format;
 }

@@ -47,6 +47,7 @@ export const bytesToNext = (unitBytes: number, startsAtBytes: number): number =>
 /** Reads the samples of one stream, in pieces of whole samples; keeps the state of the codec between pieces. */
 export type SampleReader = (bytes: Buffer) => Float32Array;
 
+/** Returns a reader of a new stream of a codec. */
 export function openSampleReader(codec: SampleCodec): SampleReader {
   if (codec !== 'g722') return (bytes) => readSamples(bytes, codec);
   const decoder = new G722Decoder();
@@ -56,6 +57,7 @@ export function openSampleReader(codec: SampleCodec): SampleReader {
 /** Writes the samples of one stream, piece by piece; keeps the state of the codec between pieces. */
 export type SampleWriter = (samples: Float32Array) => Buffer;
 
+/** Returns a writer of a new stream of a codec. */
 export function openSampleWriter(codec: SampleCodec): SampleWriter {
   if (codec !== 'g722') return (samples) => writeSamples(samples, codec);
   const encoder = new G722Encoder();

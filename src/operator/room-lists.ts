@@ -41,8 +41,10 @@ export function mergeRooms(parts: RoomSummary[]): RoomSummary[] {
   return [...merged.values()];
 }
 
-/** Converts a room's position in the list to text and back; undefined if the text is malformed. */
+/** Returns a room's position in the list as text. */
 export const keyText = ({ account_id, room }: RoomReference): string => `${account_id}/${room}`;
+
+/** Returns the room of a position that {@link keyText} wrote; undefined if the text is malformed. */
 export function parseKey(text: string): RoomReference | undefined {
   const [, account, room] = /^([1-9]\d{0,14})\/([^]+)$/.exec(text) ?? [];
   return account && room ? { account_id: Number(account), room } : undefined;

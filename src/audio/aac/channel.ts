@@ -36,6 +36,7 @@ export type Windows = {
   shapedBands: number;
 };
 
+/** Reads the windows and bands of a frame (`ics_info`, ISO/IEC 14496-3, 4.4.2.1). @throws {Error} if they are no AAC-LC */
 export function readWindows(bits: BitReader, bands: Bands): Windows {
   bits.skip(1);
   const sequence = SEQUENCES[bits.read(2)]!;

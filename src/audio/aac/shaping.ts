@@ -8,6 +8,7 @@ type Filter = { bands: number; isDownward: boolean; coefficients: number[] };
 /** Filters of each window. */
 export type Shaping = Filter[][];
 
+/** Reads the filters of each window of a channel (`tns_data`). @throws {Error} if a filter is longer than AAC-LC allows */
 export function readShaping(bits: BitReader, isShort: boolean): Shaping {
   const [countBits, bandBits, orderBits] = isShort ? ([1, 4, 3] as const) : ([2, 6, 5] as const);
   return Array.from({ length: isShort ? 8 : 1 }, () => {

@@ -20,6 +20,7 @@ export type PastPacket = MixPacket & {
   isWithheld: boolean;
 };
 
+/** Returns the part of a {@link PastPacket} that a packet which has arrived determines alone. */
 export function presentOf({ sequenceNumber, timestamp, payload }: MediaPacket) {
   const durationSamples = opusPacketSamples(payload) ?? 0;
   return { sequenceNumber, timestamp, payload, durationSamples, isLost: false };
