@@ -39,15 +39,15 @@ function sniffChain(bytes: Buffer, format: FrameFormat): Sniff {
   return 'no';
 }
 
-function followChain(bytes: Buffer, from: number, { headBytes, parse }: FrameFormat): Sniff {
-  let kind: number | undefined;
+function followChain(bytes: Buffer, from: number, { headerBytes, parse }: FrameFormat): Sniff {
+  let streamKey: number | undefined;
   let at = from;
   for (let frames = 0; frames < CHAINED_FRAMES; frames += 1) {
-    if (at + headBytes > bytes.length)
+    if (at + headerBytes > bytes.length)
       return at >= bytes.length || bytes[at] === 0xff ? 'more' : 'no';
     const header = parse(bytes, at);
-    if (!header || header.kind !== (kind ?? header.kind)) return 'no';
-    kind = header.kind;
+    if (!header || header.streamKey !== (streamKey ?? header.streamKey)) return 'no';
+    streamKey = header.streamKey;
     at += header.bytes;
   }
   return 'yes';
@@ -60,7 +60,7 @@ function followChain(bytes: Buffer, from: number, { headBytes, parse }: FrameFor
 export function mayContinueFrames(bytes: Buffer): boolean {
   for (let at = bytes.indexOf(0xff, 1); at !== -1; at = bytes.indexOf(0xff, at + 1)) {
     const isUnrefuted = (format: FrameFormat) =>
-      at + format.headBytes <= bytes.length && followChain(bytes, at, format) === 'more';
+      at + format.headerBytes <= bytes.length && followChain(bytes, at, format) === 'more';
     if (isUnrefuted(ADTS_FRAMES) || isUnrefuted(MPEG_FRAMES)) return true;
   }
   return false;

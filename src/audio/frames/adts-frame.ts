@@ -12,7 +12,7 @@ const CHECKSUM_BYTES = 2;
 /** Samples of each channel in a block; a frame has up to four blocks. */
 const BLOCK_SAMPLES = 1024;
 
-export const ADTS_FRAMES: FrameFormat = { headBytes: ADTS_HEAD_BYTES, parse: parseAdtsHeader };
+export const ADTS_FRAMES: FrameFormat = { headerBytes: ADTS_HEAD_BYTES, parse: parseAdtsHeader };
 
 function parseAdtsHeader(bytes: Buffer, at: number): FrameHeader | undefined {
   const [first, second, third, fourth] = [
@@ -24,14 +24,14 @@ function parseAdtsHeader(bytes: Buffer, at: number): FrameHeader | undefined {
   if (first !== 0xff || (second & 0xf6) !== 0xf0) return undefined;
   const rateHz = ADTS_RATES_HZ[(third >> 2) & 15];
   const length = ((fourth & 3) << 11) | (bytes[at + 4]! << 3) | (bytes[at + 5]! >> 5);
-  const headBytes = ADTS_HEAD_BYTES + (second & 1 ? 0 : CHECKSUM_BYTES);
-  if (rateHz === undefined || length <= headBytes) return undefined;
+  const headerBytes = ADTS_HEAD_BYTES + (second & 1 ? 0 : CHECKSUM_BYTES);
+  if (rateHz === undefined || length <= headerBytes) return undefined;
   return {
     bytes: length,
     samples: BLOCK_SAMPLES * ((bytes[at + 6]! & 3) + 1),
     rateHz,
     channels: ((third & 1) << 2) | (fourth >> 6),
-    kind: (second << 16) | ((third & 0xfd) << 8) | (fourth & 0xc0),
+    streamKey: (second << 16) | ((third & 0xfd) << 8) | (fourth & 0xc0),
   };
 }
 

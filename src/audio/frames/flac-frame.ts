@@ -1,6 +1,6 @@
 /** Header of a FLAC frame (RFC 9639 §9.1). It does not contain the length of the frame. */
 export type FlacHeader = {
-  headBytes: number;
+  headerBytes: number;
   samples: number;
   /** Sample rate; undefined if it is in the header of the stream. */
   rateHz: number | undefined;
@@ -57,7 +57,7 @@ export function parseFlacHeader(bytes: Buffer, at: number): FlacHeader | undefin
   for (let i = at; i < checksumAt; i += 1) crc = CRC_8[crc ^ bytes[i]!]!;
   if (crc !== bytes[checksumAt]) return undefined;
   return {
-    headBytes: checksumAt + 1 - at,
+    headerBytes: checksumAt + 1 - at,
     samples:
       sizeBytes > 0
         ? bytes.readUIntBE(sizeAt, sizeBytes) + 1

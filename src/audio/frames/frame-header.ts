@@ -1,19 +1,22 @@
 /** Header of a compressed frame. */
 export type FrameHeader = {
-  /** Length of the frame including its header. */
+  /** Length of the frame including its header, bytes. */
   bytes: number;
-  /** Decoded samples of each channel. */
+  /** Number of decoded samples of each channel. */
   samples: number;
   rateHz: number;
   channels: number;
-  /** Equal for all frames of one stream. */
-  kind: number;
+  /** Bits of the header that are equal in all frames of a stream: version, layer or profile, rate, and for ADTS the channels. */
+  streamKey: number;
 };
 
 /** A format whose frames contain their length. */
 export type FrameFormat = {
-  /** Length of a header. */
-  headBytes: number;
-  /** @returns undefined if no frame begins at `at`; at least `headBytes` bytes must be present from there */
+  /** Length of a header, bytes. */
+  headerBytes: number;
+  /**
+   * Reads the header at `at`, behind which at least `headerBytes` bytes must be present.
+   * @returns undefined if no frame begins there
+   */
   parse: (bytes: Buffer, at: number) => FrameHeader | undefined;
 };

@@ -18,7 +18,7 @@ const LAYER_2 = 2;
 const ONE_CHANNEL = 3;
 const NO_EMPHASIS = 2;
 
-export const MPEG_FRAMES: FrameFormat = { headBytes: 4, parse: parseMpegHeader };
+export const MPEG_FRAMES: FrameFormat = { headerBytes: 4, parse: parseMpegHeader };
 
 function parseMpegHeader(bytes: Buffer, at: number): FrameHeader | undefined {
   const [first, second, third, fourth] = [
@@ -48,6 +48,6 @@ function parseMpegHeader(bytes: Buffer, at: number): FrameHeader | undefined {
     samples,
     rateHz,
     channels: fourth >> 6 === ONE_CHANNEL ? 1 : 2,
-    kind: ((second & 0xfe) << 8) | (third & 0x0c),
+    streamKey: ((second & 0xfe) << 8) | (third & 0x0c),
   };
 }

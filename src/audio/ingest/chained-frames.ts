@@ -16,8 +16,8 @@ export class ChainedFrames implements FrameReader {
   readonly #waiting = new ByteQueue();
   #units = 0;
   #skippedBytes = 0;
-  /** Kind of the previous frame; undefined if there is none. */
-  #kind: number | undefined;
+  /** Key of the previous frame's stream; undefined if there is none. */
+  #streamKey: number | undefined;
 
   constructor(format: FrameFormat, onFrame: FrameSink) {
     this.#format = format;
@@ -59,22 +59,22 @@ export class ChainedFrames implements FrameReader {
     const leftBytes = bytes.length - at;
     if (leftBytes < TAG_HEAD_BYTES) return undefined;
     if (beginsTag(bytes, at)) {
-      this.#kind = undefined;
+      this.#streamKey = undefined;
       this.#skippedBytes = tagBytes(bytes, at);
       return TAG_HEAD_BYTES;
     }
     const header = this.#format.parse(bytes, at);
-    if (!header || header.kind !== (this.#kind ?? header.kind)) {
-      this.#kind = undefined;
+    if (!header || header.streamKey !== (this.#streamKey ?? header.streamKey)) {
+      this.#streamKey = undefined;
       return header ? 0 : 1 + this.#toNextSync(bytes, at + 1);
     }
-    if (this.#kind === undefined) {
+    if (this.#streamKey === undefined) {
       const isFollowed = this.#isFollowed(bytes, at, header);
       if (isFollowed === undefined) return undefined;
       if (!isFollowed) return 1;
     }
     if (leftBytes < header.bytes) return undefined;
-    this.#kind = header.kind;
+    this.#streamKey = header.streamKey;
     const durationMs = (header.samples * 1000) / header.rateHz;
     this.#onFrame(Buffer.from(bytes.subarray(at, at + header.bytes)), durationMs);
     return header.bytes;
@@ -91,14 +91,14 @@ export class ChainedFrames implements FrameReader {
     return passed;
   }
 
-  /** Returns true if another frame of the same kind follows; undefined while its bytes have not arrived. */
+  /** Returns true if another frame of the same stream follows; undefined while its bytes have not arrived. */
   #isFollowed(
     bytes: Buffer,
     at: number,
-    { bytes: length, kind }: FrameHeader,
+    { bytes: length, streamKey }: FrameHeader,
   ): boolean | undefined {
-    if (at + length + this.#format.headBytes > bytes.length) return undefined;
-    return this.#format.parse(bytes, at + length)?.kind === kind;
+    if (at + length + this.#format.headerBytes > bytes.length) return undefined;
+    return this.#format.parse(bytes, at + length)?.streamKey === streamKey;
   }
 }
 

@@ -7,7 +7,7 @@ import { seededRandom } from '../../../support/random.ts';
 
 const framesOf = (stream: Buffer): Buffer[] => {
   const frames: Buffer[] = [];
-  for (let at = 0; at + ADTS_FRAMES.headBytes <= stream.length;) {
+  for (let at = 0; at + ADTS_FRAMES.headerBytes <= stream.length;) {
     const { bytes } = ADTS_FRAMES.parse(stream, at)!;
     frames.push(stream.subarray(at, at + bytes));
     at += bytes;
