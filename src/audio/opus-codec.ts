@@ -7,7 +7,10 @@ export { OPUS_RATES_HZ, type OpusDecoder } from './libopus/libopus.ts';
 /** Delay of the encoder's output behind its input, samples at 48 kHz. */
 export const ENCODER_DELAY_SAMPLES = 120;
 
-/** Number of packets after which a decoder that begins in the middle of a stream has the state of one that decoded all of it. */
+/**
+ * Number of last packets that are decoded to splice other sound to their end (`spliceAfter`): 80 ms in packets of 20 ms. Fewer than the
+ * 180 ms of `PacketHistory`, because only the last 20 ms are used, to be continued and cross-faded.
+ */
 export const DECODER_MEMORY_PACKETS = 4;
 
 /**

@@ -145,7 +145,7 @@ export class RoomSpeaker implements HeardSpeaker {
   staysWithheld(timestamp: number, nowMs: number): boolean {
     // The mute state takes another path: it may report the unmute later than the packets, and the mute only once the sender talks again.
     if (this.isMutedElsewhere && this.#isAbsent(nowMs)) this.setMutedElsewhere(false, nowMs, false);
-    if (this.isMuted || this.#unmuted.has(timestamp, nowMs)) return true;
+    if (this.isMuted || this.#unmuted.isWarmUp(timestamp, nowMs)) return true;
     return this.isWithheld && this.isPlayed;
   }
 
