@@ -4,19 +4,19 @@ import type { Session } from '../session/session.ts';
 import type { Move } from '../session/session-parts.ts';
 
 /**
- * Number of missed beats from which this process counts as having stood still (paused, stopped, swapped out). Not all that came
- * meanwhile is read at once.
+ * Number of missed beats from which this process counts as having stood still (paused, stopped, swapped out): messages that came
+ * meanwhile may not have been read by the next beat, so silence proves nothing about a client.
  */
 const MISSED_BEATS = 5;
 
 /**
- * Time within which all that came until a beat is read, ms. Timers run before sockets are read, and after a machine stood still media
- * workers have to pass on packets first.
+ * Delay from a beat to the judgement of its clients, ms: time in which all messages that arrived before the beat are read. The event loop
+ * runs timers before it reads sockets, and after a machine stood still, media workers must pass on their packets first.
  */
 const READ_WITHIN_MS = 40;
 
-/** A connection of a peer. */
-type Arrival = { accountId: number; peer: string; connectionId: string; order: number };
+/** Connection of a peer, and its order among those of the account. */
+type ConnectionOfPeer = { accountId: number; peer: string; connectionId: string; order: number };
 
 /** A client that is connected: over a WebSocket, or by WHIP and WHEP. */
 export type LiveSession = Pick<
@@ -43,7 +43,7 @@ export class Sessions {
   readonly #sessions = new PeersOfAccounts<LiveSession>();
   readonly #beatEveryMs: number;
   #timer: NodeJS.Timeout | undefined;
-  /** Timer of a beat that has come, until what it judges is read. */
+  /** Timer from a beat to the judgement of its clients, {@link READ_WITHIN_MS} later. */
   #reading: NodeJS.Timeout | undefined;
   /** Time of the last beat, ms of the monotonic clock. */
   #beatAtMs = 0;
@@ -71,7 +71,7 @@ export class Sessions {
    * @param move where the client is by now, if that is known
    */
   replaceSoon(
-    { accountId, peer, connectionId, order }: Arrival,
+    { accountId, peer, connectionId, order }: ConnectionOfPeer,
     withinMs: number,
     move?: Move,
   ): void {

@@ -4,12 +4,9 @@ import { networkOf } from '../network-of.ts';
 /** Connections whose client has not authenticated, counted by address: a limit keeps one address from taking all descriptors. */
 export class UnauthenticatedConnections {
   readonly #maxPerAddress: number;
-  /**
-   * Sockets by the addresses and the port of their connection, which its TCP and its TLS socket share. The connection whose last
-   * request is the oldest comes first.
-   */
+  /** Sockets by {@link connectionIdOf}, in the order of the last requests of their connections, the oldest first. */
   readonly #sockets = new Map<string, Socket>();
-  /** Networks of the connections that are counted, by the same addresses and port. */
+  /** Networks of the connections that are counted, by {@link connectionIdOf}. */
   readonly #networks = new Map<string, string>();
   readonly #connectionsOf = new Map<string, number>();
   readonly #watched = new WeakSet<Socket>();
@@ -40,8 +37,8 @@ export class UnauthenticatedConnections {
     return true;
   }
 
-  /** Keeps a proxy's connection without counting it: it is new, or between two requests. */
-  pause(connection: Socket): void {
+  /** Keeps a connection without counting it, as one of a proxy that is new or between two requests: it may be ended, but no address reaches its limit by it. */
+  keepUncounted(connection: Socket): void {
     if (!connection.destroyed) this.#stopCounting(this.#keep(connection));
   }
 

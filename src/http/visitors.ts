@@ -88,13 +88,15 @@ export class Visitors {
 
   /** Counts a connection through a proxy only from the head of a request to its answer. */
   #countRequests(server: FastifyInstance): void {
-    server.server.on('connection', (connection: Socket) => this.#unauthenticated.pause(connection));
+    server.server.on('connection', (connection: Socket) =>
+      this.#unauthenticated.keepUncounted(connection),
+    );
     server.addHook('onRequest', (request, _reply, done) => {
       const isAllowed = this.#unauthenticated.arrive(request.raw.socket, request.ip);
       done(isAllowed ? undefined : tooManyConnections());
     });
     server.addHook('onResponse', (request, _reply, done) => {
-      if (!request.ws) this.#unauthenticated.pause(request.raw.socket);
+      if (!request.ws) this.#unauthenticated.keepUncounted(request.raw.socket);
       done();
     });
   }

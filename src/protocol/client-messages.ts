@@ -9,7 +9,7 @@ import {
   RtpParametersSchema,
 } from './webrtc-parameters.ts';
 
-/** Text frames that a client may send on `/ws` (docs/protocol.md). */
+/** Schemas of the text messages that a client may send on `/ws` (docs/protocol.md), and their parser. */
 
 const id = Type.Optional(messageId);
 
@@ -135,16 +135,16 @@ export function parseClientMessage(text: string): ClientMessage {
 const isExact = (value: MessageId | undefined): boolean =>
   !Number.isInteger(value) || Number.isSafeInteger(value);
 
-/** Returns the `id` of a text that is no message, as an answer carries it; undefined if it has none that an answer can carry. */
+/** Returns the `id` of JSON that is no valid message, as the `error` repeats it; undefined if it has none, or one that would be rounded. */
 function readId(message: unknown): MessageId | undefined {
   if (!identified.Check(message) || !isExact(message.id)) return undefined;
   return typeof message.id === 'string' ? cutId(message.id) : message.id;
 }
 
 /** Shortens an `id` to the length that an answer carries. */
-function cutId(messageName: string): string {
-  if (messageName.length <= MAX_ID_CHARACTERS) return messageName;
+function cutId(whole: string): string {
+  if (whole.length <= MAX_ID_CHARACTERS) return whole;
   // No character has more than two UTF-16 units.
-  const characters = Array.from(messageName.slice(0, 2 * MAX_ID_CHARACTERS));
+  const characters = Array.from(whole.slice(0, 2 * MAX_ID_CHARACTERS));
   return characters.slice(0, MAX_ID_CHARACTERS).join('');
 }

@@ -25,7 +25,7 @@ export type AudioSettings = {
   /** Factor by which the audio of a peer is multiplied, by peer. */
   volume: Record<string, number>;
   isMuted: boolean;
-  /** Kind of audio that was first sent to a client without any format settings: it continues to be sent that kind. */
+  /** Kind of audio that a client without any format settings was sent first, mixed sound or relayed messages: from then on it is sent only that. */
   firstHeard?: FirstHeard;
 };
 
@@ -45,7 +45,7 @@ const SettingsSchema = Type.Object({
 const validator = Compile(SettingsSchema);
 
 /**
- * Writes settings as text of at most `maxBytes`. Volumes that do not fit are left out, those set first before the others;
+ * Writes settings as text of at most `maxBytes`. If not all volumes fit, those that were set first are left out;
  * everything else always fits.
  */
 export function serializeSettings(
@@ -54,7 +54,7 @@ export function serializeSettings(
 ): string {
   const rest = {
     in: formatAudioFormat(declared),
-    ...(detected && { detected: formatAudioFormat(detected), ...insideOf(detected) }),
+    ...(detected && { detected: formatAudioFormat(detected), ...wavSamplesOf(detected) }),
     ...(out && { out: formatAudioFormat(out) }),
     delivery,
     mute: isMuted,
@@ -74,8 +74,8 @@ export function serializeSettings(
   return withVolume(Object.fromEntries(kept.toReversed()));
 }
 
-/** The samples in a WAVE file, if its sender may hear the same. */
-function insideOf(detected: InputFormat): { inside?: string } {
+/** Returns the format of the samples in a WAVE file, if a client can be sent it. */
+function wavSamplesOf(detected: InputFormat): { inside?: string } {
   const inside = detected.codec === 'wav' ? answerTo(detected) : undefined;
   return inside ? { inside: formatAudioFormat(inside) } : {};
 }

@@ -36,7 +36,7 @@ export async function postEvent(
   if (status < 200 || status > 299) throw new Error(`the webhook answered ${status}`);
 }
 
-/** fetch() takes no lookup of host names. @returns the status of the answer */
+/** Posts by `node:http` and `node:https`, because fetch() takes no lookup of host names. @returns the status of the answer */
 function post(
   url: string,
   headers: Record<string, string>,
@@ -55,7 +55,7 @@ function post(
     });
   });
   request.on('error', (fault) => reject(signal.aborted ? (signal.reason as Error) : fault));
-  // An answer that changes the protocol is no error of the request.
+  // An answer that switches the protocol (101) closes the connection without a response or an error.
   request.on('close', () => reject(new Error('the webhook closed the connection')));
   request.end(body);
   return promise;

@@ -11,8 +11,8 @@ const MAX_ODD_RESAMPLERS = 4;
 export type OddRates = { open: number };
 
 /**
- * Rates of one mix. A rate is converted to once, whatever the number of outputs that have it. Common rates and a few others have resamplers;
- * further rates are interpolated from the nearest common one.
+ * Resamplers of one mix, from 48 kHz to the rates of its outputs; outputs of one rate share one. Common rates and up to
+ * {@link MAX_ODD_RESAMPLERS} others in a room have a resampler of their own; further rates are interpolated from the nearest common one.
  */
 export class MixRates {
   readonly #openResampler: ResamplerFactory;

@@ -110,7 +110,7 @@ describe('UnauthenticatedConnections', () => {
     expect(connections.arrive(one, '192.0.2.2')).toBe(true);
     expect(connections.arrive(other, '192.0.2.1')).toBe(true);
     for (let request = 0; request < 20; request += 1) {
-      connections.pause(one);
+      connections.keepUncounted(one);
       expect(connections.arrive(one, '192.0.2.3')).toBe(true);
     }
     expect(one.listenerCount('close')).toBeLessThan(3);
@@ -119,7 +119,7 @@ describe('UnauthenticatedConnections', () => {
   test("ends the connection that has been idle for longest, a proxy's too, and none that has authenticated", () => {
     const connections = new UnauthenticatedConnections(1);
     const [known, idle, busy, last] = [1, 2, 3, 4].map((port) => connectionFrom('10.0.0.1', port));
-    for (const connection of [known, idle, busy, last]) connections.pause(connection!);
+    for (const connection of [known, idle, busy, last]) connections.keepUncounted(connection!);
     connections.forget(known!);
     connections.arrive(busy!, '192.0.2.1');
     const ended = () => [known, idle, busy, last].map((connection) => connection!.destroyed);
