@@ -8,8 +8,8 @@ import { LOBBY, type Resumption } from './session-parts.ts';
 import { Session } from './session.ts';
 import type { ClientEvents, ClientOptions, ClientState, RemotePeer, Transport } from './state.ts';
 import { type ClientStats, StatsMeter } from './stats.ts';
-import { wayMemory } from './way-memory.ts';
-import { Ways } from './ways.ts';
+import { transportMemory } from './transport-memory.ts';
+import { TransportChooser } from './transport-chooser.ts';
 
 const TRANSPORTS: readonly Transport[] = ['webrtc', 'websocket'];
 const MAX_GAIN = 4;
@@ -41,7 +41,7 @@ export class PartylineClient {
   };
   /** Speakers that the browser accepted last. */
   #acceptedSpeakerId = '';
-  readonly #ways: Ways;
+  readonly #chooser: TransportChooser;
   readonly #devices: DeviceWatch;
   #connected: Promise<void> | undefined;
   #transport: Transport | undefined;
@@ -55,7 +55,7 @@ export class PartylineClient {
     const sound = transports.includes('websocket') ? { audio: 'opus', stats: 'true' } : {};
     const endpoint = new URL(url, location.href);
     endpoint.protocol = endpoint.protocol.replace(/^http/, 'ws');
-    this.#ways = new Ways(transports, wayMemory(endpoint.host));
+    this.#chooser = new TransportChooser(transports, transportMemory(endpoint.host));
     this.#session = new Session({
       self: peer,
       getAddress: async (resumption: Resumption | undefined) => {
@@ -64,7 +64,7 @@ export class PartylineClient {
         endpoint.search = query.toString();
         return endpoint;
       },
-      ways: this.#ways,
+      chooser: this.#chooser,
       settings: this.#settings,
       // Bundlers recognize URLs of this form, and copy the files.
       assets: {
@@ -129,7 +129,7 @@ export class PartylineClient {
       this.#connected = this.#whenConnected();
       this.#session.open();
       // Loaded meanwhile; join() reports a failure.
-      loadAudio(this.#ways.present).catch(() => undefined);
+      loadAudio(this.#chooser.present).catch(() => undefined);
     }
     await this.#connected;
   }

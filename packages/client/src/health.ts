@@ -1,7 +1,7 @@
 import { FlowWatch } from './flow-watch.ts';
 import { Pulse } from './pulse.ts';
 import type { RoomAudio } from './room-audio.ts';
-import type { Health } from './ways.ts';
+import type { Health } from './transport-chooser.ts';
 import type { Wire } from './wire.ts';
 
 /**

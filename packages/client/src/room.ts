@@ -7,7 +7,7 @@ import type { RoomAudio } from './room-audio.ts';
 import { Retries } from './retries.ts';
 import type { Joined, OpenAudio, RoomParts } from './room-parts.ts';
 import type { RemotePeer, Transport } from './state.ts';
-import type { Health } from './ways.ts';
+import type { Health } from './transport-chooser.ts';
 import { Wire } from './wire.ts';
 
 /**

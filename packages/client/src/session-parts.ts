@@ -1,6 +1,6 @@
 import type { SoundSettings } from './room-audio.ts';
 import type { AudioAssets } from './state.ts';
-import type { Ways } from './ways.ts';
+import type { TransportChooser } from './transport-chooser.ts';
 
 export const LOBBY = '__lobby__';
 
@@ -21,7 +21,7 @@ export type SessionParts = {
   self: string;
   /** Returns the address of a connection; called at each attempt. */
   getAddress: (resumption: Resumption | undefined) => Promise<URL>;
-  ways: Ways;
+  chooser: TransportChooser;
   settings: SoundSettings;
   assets: AudioAssets;
   handlers: {

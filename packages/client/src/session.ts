@@ -17,13 +17,13 @@ import type { CloseReason } from './retry.ts';
 import type { Joined, OpenAudio } from './room-parts.ts';
 import { Room } from './room.ts';
 import { LOBBY, type Resumption, type SessionParts, UNTOLD } from './session-parts.ts';
-import { WayKeeper } from './way-keeper.ts';
+import { TransportKeeper } from './transport-keeper.ts';
 
 /** The course of a client from its first connection to its end: connections that come and go, and the room that it is to be in. */
 export class Session {
   readonly #parts: SessionParts;
   readonly #link: Link;
-  readonly #keeper: WayKeeper;
+  readonly #keeper: TransportKeeper;
   #phase: Phase = { name: 'idle' };
   #wanted: WantedRoom | undefined;
   #resumption: Resumption | undefined;
@@ -40,8 +40,8 @@ export class Session {
       down: (pause) => this.#lost(pause),
       ended: (reason) => this.#end(reason),
     });
-    this.#keeper = new WayKeeper({
-      ways: parts.ways,
+    this.#keeper = new TransportKeeper({
+      chooser: parts.chooser,
       room: () => (this.#phase.name === 'in_room' ? this.#phase.room : undefined),
       lobby: () => (this.#phase.name === 'lobby' ? this.#phase.connection : undefined),
       changed: this.#changed,
@@ -152,7 +152,7 @@ export class Session {
 
   #welcomed(connection: Connection, welcome: MessageOf<'welcome'>): void {
     const { session_id, resume_token, room, resumed, network, mute } = welcome;
-    this.#parts.ways.onNetwork(network, performance.now());
+    this.#parts.chooser.onNetwork(network, performance.now());
     if (!resumed) Object.assign(this.#parts.settings, UNTOLD);
     else if (mute !== undefined) this.#hearMute(mute);
     this.#resumption = { session_id, resume_token };
@@ -232,7 +232,7 @@ export class Session {
     // Any change of phase meanwhile (left, closed, connection lost) has dealt with the wanted room, too.
     const isStale = () => (room ? room !== roomOf(this.#phase) : joining !== this.#phase);
     try {
-      const transport = this.#parts.ways.present;
+      const transport = this.#parts.chooser.present;
       const openAudio = await loadAudio(transport);
       if (isStale()) return;
       joining.isAsked = true;
@@ -260,7 +260,7 @@ export class Session {
       if (isStale()) return;
       const error = thrown instanceof Error ? thrown : new Error(String(thrown));
       const isOurs = !(error instanceof RequestError);
-      if (isOurs && this.#parts.ways.giveUpPreferred(performance.now())) {
+      if (isOurs && this.#parts.chooser.giveUpPreferred(performance.now())) {
         void this.#join(connection, wanted, room ? undefined : from);
         return;
       }

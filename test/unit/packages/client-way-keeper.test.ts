@@ -4,8 +4,8 @@ import type { Connection } from '../../../packages/client/src/connection.ts';
 import { RequestError } from '../../../packages/client/src/errors.ts';
 import { loadAudio } from '../../../packages/client/src/load-audio.ts';
 import type { Room } from '../../../packages/client/src/room.ts';
-import { WayKeeper } from '../../../packages/client/src/way-keeper.ts';
-import { type Health, Ways } from '../../../packages/client/src/ways.ts';
+import { TransportKeeper } from '../../../packages/client/src/transport-keeper.ts';
+import { type Health, TransportChooser } from '../../../packages/client/src/transport-chooser.ts';
 import { Wire } from '../../../packages/client/src/wire.ts';
 
 /** Changes of way while the client does something else. */
@@ -32,11 +32,11 @@ function openKeeper() {
   };
   const place: { room: Room | undefined } = { room: room as unknown as Room };
   const memory = { isBlocked: () => false, setBlocked: () => undefined };
-  const ways = new Ways(['webrtc', 'websocket'], memory);
+  const chooser = new TransportChooser(['webrtc', 'websocket'], memory);
   const nothing = () => undefined;
-  const parts = { ways, room: () => place.room, lobby: nothing, changed: nothing };
-  const keeper = new WayKeeper(parts);
-  return { keeper, place, room, ways, changes };
+  const parts = { chooser, room: () => place.room, lobby: nothing, changed: nothing };
+  const keeper = new TransportKeeper(parts);
+  return { keeper, place, room, chooser, changes };
 }
 
 // A change that is loaded already waits for no more than a few turns of the event loop.
@@ -62,9 +62,9 @@ test('nothing is changed while it is not known whether the WebSocket still carri
 });
 
 test('a room that is left before the other way is loaded is not joined again', async () => {
-  const { keeper, place, room, ways, changes } = openKeeper();
+  const { keeper, place, room, chooser, changes } = openKeeper();
   room.health = () => Promise.resolve(OVER_WEBSOCKET);
-  ways.onNetwork('192.0.2.0/24', 0); // WebRTC is tried at once
+  chooser.onNetwork('192.0.2.0/24', 0); // WebRTC is tried at once
   await keeper.look();
   const { room: left } = place;
   place.room = undefined;
@@ -83,11 +83,11 @@ test.each([
   ['left', 'interrupted'],
   ['overloaded', 'refused'],
 ])('a way back that ends with %s has failed by %s', async (code, cause) => {
-  const { keeper, room, ways } = openKeeper();
+  const { keeper, room, chooser } = openKeeper();
   room.health = () => Promise.resolve(OVER_WEBSOCKET);
   room.change = () => Promise.reject(new RequestError(code, 'No.', true));
-  const failed = vi.spyOn(ways, 'failed');
-  ways.onNetwork('192.0.2.0/24', 0);
+  const failed = vi.spyOn(chooser, 'failed');
+  chooser.onNetwork('192.0.2.0/24', 0);
   await keeper.look();
   await vi.waitFor(() => expect(failed).toHaveBeenCalledWith('webrtc', expect.any(Number), cause), {
     timeout: 10_000,

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { wayMemory } from '../../../packages/client/src/way-memory.ts';
+import { transportMemory } from '../../../packages/client/src/transport-memory.ts';
 
 /** The networks on which WebRTC did not work, as a browser remembers them. */
 
@@ -25,8 +25,8 @@ afterEach(() => {
 });
 
 test('a network is blocked for a day, in other tabs, too', () => {
-  wayMemory(GATEWAY).setBlocked(HOME, true);
-  const memory = wayMemory(GATEWAY);
+  transportMemory(GATEWAY).setBlocked(HOME, true);
+  const memory = transportMemory(GATEWAY);
   vi.advanceTimersByTime(DAY_MS - 1000);
   expect(memory.isBlocked(HOME)).toBe(true);
   vi.advanceTimersByTime(2000);
@@ -34,7 +34,7 @@ test('a network is blocked for a day, in other tabs, too', () => {
 });
 
 test('the day begins anew when the network is found blocked again, and ends when it is not', () => {
-  const memory = wayMemory(GATEWAY);
+  const memory = transportMemory(GATEWAY);
   memory.setBlocked(HOME, true);
   vi.advanceTimersByTime(DAY_MS / 2);
   memory.setBlocked(HOME, true);
@@ -45,8 +45,8 @@ test('the day begins anew when the network is found blocked again, and ends when
 });
 
 test('a network is blocked for one gateway, and another network is not', () => {
-  const memory = wayMemory(GATEWAY);
-  const other = wayMemory('voice.example.org');
+  const memory = transportMemory(GATEWAY);
+  const other = transportMemory('voice.example.org');
   memory.setBlocked(HOME, true);
   expect(memory.isBlocked(OFFICE)).toBe(false);
   expect(other.isBlocked(HOME)).toBe(false);
@@ -58,7 +58,7 @@ test('a network is blocked for one gateway, and another network is not', () => {
 });
 
 test('20 networks are remembered: those that were blocked last', () => {
-  const memory = wayMemory(GATEWAY);
+  const memory = transportMemory(GATEWAY);
   const networks = Array.from({ length: 25 }, (_, i) => `203.0.${i}.0/24`);
   for (const network of networks) memory.setBlocked(network, true);
   // Blocked again: the oldest is now the newest.
@@ -70,7 +70,7 @@ test('20 networks are remembered: those that were blocked last', () => {
 });
 
 test('networks whose day is over are not stored any longer', () => {
-  const memory = wayMemory(GATEWAY);
+  const memory = transportMemory(GATEWAY);
   memory.setBlocked(HOME, true);
   vi.advanceTimersByTime(DAY_MS + 1000);
   memory.setBlocked(OFFICE, true);
@@ -81,7 +81,7 @@ test.each(['', '{"', 'null', '5', '"text"', '[]', '[1]'])(
   'a storage that holds %j blocks nothing, and is replaced',
   (content) => {
     stored.set(STORED_AS, content);
-    const memory = wayMemory(GATEWAY);
+    const memory = transportMemory(GATEWAY);
     expect(memory.isBlocked(HOME)).toBe(false);
     memory.setBlocked(HOME, true);
     expect(memory.isBlocked(HOME)).toBe(true);
@@ -94,7 +94,7 @@ test('a browser that forbids storage blocks nothing', () => {
     throw new DOMException('', 'SecurityError');
   };
   vi.stubGlobal('localStorage', { getItem: forbid, setItem: forbid });
-  const memory = wayMemory(GATEWAY);
+  const memory = transportMemory(GATEWAY);
   memory.setBlocked(HOME, true);
   expect(memory.isBlocked(HOME)).toBe(false);
 });
@@ -106,7 +106,7 @@ test('a storage that is full blocks nothing', () => {
       throw new DOMException('', 'QuotaExceededError');
     },
   });
-  const memory = wayMemory(GATEWAY);
+  const memory = transportMemory(GATEWAY);
   memory.setBlocked(HOME, true);
   expect(memory.isBlocked(HOME)).toBe(false);
 });

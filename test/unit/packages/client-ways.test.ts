@@ -1,6 +1,10 @@
 import { expect, test } from 'vitest';
 import { FlowWatch } from '../../../packages/client/src/flow-watch.ts';
-import { type Health, type WayMemory, Ways } from '../../../packages/client/src/ways.ts';
+import {
+  type Health,
+  type TransportMemory,
+  TransportChooser,
+} from '../../../packages/client/src/transport-chooser.ts';
 
 /** Tests of the client's choice between WebRTC and the WebSocket, in virtual time. */
 
@@ -16,7 +20,7 @@ const GOOD: Health = {
 };
 const OVER_WEBSOCKET: Health = { ...GOOD, transport: 'websocket' };
 
-function memory(): WayMemory {
+function memory(): TransportMemory {
   const blocked = new Set<string>();
   return {
     isBlocked: (network) => blocked.has(network),
@@ -27,17 +31,18 @@ function memory(): WayMemory {
   };
 }
 
-function openWays(kept = memory()): Ways {
-  const ways = new Ways(['webrtc', 'websocket'], kept);
-  ways.onNetwork(HOME, 0);
-  return ways;
+function openChooser(kept = memory()): TransportChooser {
+  const chooser = new TransportChooser(['webrtc', 'websocket'], kept);
+  chooser.onNetwork(HOME, 0);
+  return chooser;
 }
 
 test('WebRTC is joined first, and kept while it carries', () => {
-  const ways = openWays();
-  expect(ways.present).toBe('webrtc');
-  expect(ways.next({ ...GOOD, pathlessMs: 2000 }, 2000)).toBeUndefined();
-  for (let ms = 3000; ms < 60 * MINUTE_MS; ms += 500) expect(ways.next(GOOD, ms)).toBeUndefined();
+  const chooser = openChooser();
+  expect(chooser.present).toBe('webrtc');
+  expect(chooser.next({ ...GOOD, pathlessMs: 2000 }, 2000)).toBeUndefined();
+  for (let ms = 3000; ms < 60 * MINUTE_MS; ms += 500)
+    expect(chooser.next(GOOD, ms)).toBeUndefined();
 });
 
 test.each([
@@ -45,17 +50,17 @@ test.each([
   ['a path that breaks', { isInterrupted: true }],
   ['sound that does not arrive', { isSilenced: true }],
 ])('%s: over to the WebSocket, at once', (_, trouble) => {
-  expect(openWays().next({ ...GOOD, ...trouble }, 3000)).toBe('websocket');
+  expect(openChooser().next({ ...GOOD, ...trouble }, 3000)).toBe('websocket');
 });
 
 test('back to WebRTC after a minute; if that fails, ever more seldom', () => {
-  const ways = openWays();
-  ways.changed('websocket', 0);
+  const chooser = openChooser();
+  chooser.changed('websocket', 0);
   const attempts: number[] = [];
   for (let ms = 0; ms < 120 * MINUTE_MS; ms += 500) {
-    if (ways.next(OVER_WEBSOCKET, ms) === undefined) continue;
+    if (chooser.next(OVER_WEBSOCKET, ms) === undefined) continue;
     attempts.push(ms / MINUTE_MS);
-    ways.failed('webrtc', ms, 'no_audio');
+    chooser.failed('webrtc', ms, 'no_audio');
   }
   expect(attempts).toEqual([1, 3, 7, 15, 31, 61, 91]);
 });
@@ -64,14 +69,14 @@ type Change = { to: Health['transport']; ms: number };
 
 /** Lives through half an hour of a WebRTC that does badly a while after each change to it. */
 function changesWith(trouble: Partial<Health>, afterMs: number): Change[] {
-  const ways = openWays();
+  const chooser = openChooser();
   const changes: Change[] = [{ to: 'webrtc', ms: 0 }];
   for (let ms = 0; ms < 30 * MINUTE_MS; ms += 500) {
     const { to: transport, ms: sinceMs } = changes.at(-1)!;
     const isBad = transport === 'webrtc' && ms - sinceMs >= afterMs;
-    const to = ways.next({ ...GOOD, transport, ...(isBad && trouble) }, ms);
+    const to = chooser.next({ ...GOOD, transport, ...(isBad && trouble) }, ms);
     if (!to) continue;
-    ways.changed(to, ms);
+    chooser.changed(to, ms);
     changes.push({ to, ms });
   }
   return changes.slice(1);
@@ -108,53 +113,53 @@ test.each([
   ['is dead', { isInterrupted: true }, 10],
   ['carries in one direction', { isSilenced: true }, 30],
 ])('a WebRTC that %s, and cannot be left, is to be left again later', (_, trouble, pauseS) => {
-  const ways = openWays();
+  const chooser = openChooser();
   const attempts: number[] = [];
   for (let ms = 0; ms < 2 * MINUTE_MS; ms += 500) {
-    if (ways.next({ ...GOOD, ...trouble }, ms) === undefined) continue;
+    if (chooser.next({ ...GOOD, ...trouble }, ms) === undefined) continue;
     attempts.push(ms / 1000);
-    ways.failed('websocket', ms, 'refused');
+    chooser.failed('websocket', ms, 'refused');
   }
   expect(attempts.slice(0, 4)).toEqual([0, pauseS, 2 * pauseS, 3 * pauseS]);
 });
 
 test('a blocked network is remembered, and another is tried anew', () => {
   const kept = memory();
-  openWays(kept).changed('websocket', 0);
-  const again = openWays(kept);
+  openChooser(kept).changed('websocket', 0);
+  const again = openChooser(kept);
   expect(again.present).toBe('websocket');
   again.onNetwork(OFFICE, 1000);
   expect(again.present).toBe('webrtc');
   again.onNetwork(HOME, 2000);
   again.changed('webrtc', 3000);
-  expect(openWays(kept).present).toBe('webrtc');
+  expect(openChooser(kept).present).toBe('webrtc');
 });
 
 test('a client that prefers the WebSocket joins by it where WebRTC is blocked, and blocks no network itself', () => {
   const kept = memory();
   kept.setBlocked(HOME, true);
-  const ways = new Ways(['websocket', 'webrtc'], kept);
-  ways.onNetwork(HOME, 0);
-  expect(ways.present).toBe('websocket');
-  ways.onNetwork(OFFICE, 1000);
-  expect(ways.giveUpPreferred(2000)).toBe(true);
-  expect(ways.present).toBe('webrtc');
+  const chooser = new TransportChooser(['websocket', 'webrtc'], kept);
+  chooser.onNetwork(HOME, 0);
+  expect(chooser.present).toBe('websocket');
+  chooser.onNetwork(OFFICE, 1000);
+  expect(chooser.giveUpPreferred(2000)).toBe(true);
+  expect(chooser.present).toBe('webrtc');
   expect(kept.isBlocked(OFFICE)).toBe(false);
   // A network that another client found to be blocked stays so.
-  ways.onNetwork(HOME, 3000);
-  ways.changed('websocket', 4000);
+  chooser.onNetwork(HOME, 3000);
+  chooser.changed('websocket', 4000);
   expect(kept.isBlocked(HOME)).toBe(true);
 });
 
 test('a client that resumes over another network tries WebRTC again', () => {
-  const ways = openWays();
-  ways.changed('websocket', 0);
-  ways.onNetwork(OFFICE, 1000);
-  expect(ways.next(OVER_WEBSOCKET, 1000)).toBe('webrtc');
+  const chooser = openChooser();
+  chooser.changed('websocket', 0);
+  chooser.onNetwork(OFFICE, 1000);
+  expect(chooser.next(OVER_WEBSOCKET, 1000)).toBe('webrtc');
   // If that fails, it is put off as any other attempt.
-  ways.failed('webrtc', 2000, 'no_audio');
-  expect(ways.next(OVER_WEBSOCKET, 2000 + MINUTE_MS - 1)).toBeUndefined();
-  expect(ways.next(OVER_WEBSOCKET, 2000 + MINUTE_MS)).toBe('webrtc');
+  chooser.failed('webrtc', 2000, 'no_audio');
+  expect(chooser.next(OVER_WEBSOCKET, 2000 + MINUTE_MS - 1)).toBeUndefined();
+  expect(chooser.next(OVER_WEBSOCKET, 2000 + MINUTE_MS)).toBe('webrtc');
 });
 
 test.each([
@@ -166,45 +171,45 @@ test.each([
   'a way back to WebRTC on another network that failed by %s: joins go by %s',
   (cause, present, isBlocked) => {
     const kept = memory();
-    const ways = openWays(kept);
-    ways.changed('websocket', 0);
-    ways.onNetwork(OFFICE, 1000);
-    expect(ways.present).toBe('webrtc');
-    ways.failed('webrtc', 2000, cause);
-    expect(ways.present).toBe(present);
+    const chooser = openChooser(kept);
+    chooser.changed('websocket', 0);
+    chooser.onNetwork(OFFICE, 1000);
+    expect(chooser.present).toBe('webrtc');
+    chooser.failed('webrtc', 2000, cause);
+    expect(chooser.present).toBe(present);
     expect(kept.isBlocked(OFFICE)).toBe(isBlocked);
   },
 );
 
 test('on another network nothing is held back because of changes on the one before', () => {
-  const ways = openWays();
-  ways.changed('websocket', 0);
-  ways.changed('webrtc', MINUTE_MS);
+  const chooser = openChooser();
+  chooser.changed('websocket', 0);
+  chooser.changed('webrtc', MINUTE_MS);
   const silenced = { ...GOOD, isSilenced: true };
-  expect(ways.next(silenced, MINUTE_MS + 1000)).toBeUndefined();
-  ways.onNetwork(OFFICE, MINUTE_MS + 1000);
-  expect(ways.next(silenced, MINUTE_MS + 1000)).toBe('websocket');
+  expect(chooser.next(silenced, MINUTE_MS + 1000)).toBeUndefined();
+  chooser.onNetwork(OFFICE, MINUTE_MS + 1000);
+  expect(chooser.next(silenced, MINUTE_MS + 1000)).toBe('websocket');
 });
 
 test('one transport alone is never left', () => {
   for (const transport of ['webrtc', 'websocket'] as const) {
-    const ways = new Ways([transport], memory());
-    ways.onNetwork(HOME, 0);
-    expect(ways.areSeveral).toBe(false);
-    expect(ways.giveUpPreferred(0)).toBe(false);
+    const chooser = new TransportChooser([transport], memory());
+    chooser.onNetwork(HOME, 0);
+    expect(chooser.areSeveral).toBe(false);
+    expect(chooser.giveUpPreferred(0)).toBe(false);
     const bad = { ...GOOD, transport, isInterrupted: true, isSilenced: true };
-    expect(ways.next(bad, 10 * MINUTE_MS)).toBeUndefined();
+    expect(chooser.next(bad, 10 * MINUTE_MS)).toBeUndefined();
   }
 });
 
 test('a browser without WebRTC goes over to the WebSocket before it has joined, and blocks no network', () => {
   const kept = memory();
-  const ways = openWays(kept);
-  expect(ways.giveUpPreferred(0)).toBe(true);
-  expect(ways.present).toBe('websocket');
-  expect(ways.giveUpPreferred(0)).toBe(false);
+  const chooser = openChooser(kept);
+  expect(chooser.giveUpPreferred(0)).toBe(true);
+  expect(chooser.present).toBe('websocket');
+  expect(chooser.giveUpPreferred(0)).toBe(false);
   expect(kept.isBlocked(HOME)).toBe(false);
-  expect(ways.next(OVER_WEBSOCKET, MINUTE_MS)).toBe('webrtc');
+  expect(chooser.next(OVER_WEBSOCKET, MINUTE_MS)).toBe('webrtc');
 });
 
 test('the way down is silenced when others speak for 1.5 s and nothing comes', () => {

@@ -5,7 +5,7 @@ import { LobbyWatch } from './lobby-watch.ts';
 import { repeat } from './repeat.ts';
 import type { Room } from './room.ts';
 import type { Transport } from './state.ts';
-import type { ChangeFault, Ways } from './ways.ts';
+import type { ChangeFault, TransportChooser } from './transport-chooser.ts';
 
 /** Interval at which the state of the audio is checked, ms. */
 const LOOK_EVERY_MS = 250;
@@ -19,8 +19,8 @@ const INTERRUPTED_CODES: ReadonlySet<string> = new Set([
   'moved',
 ]);
 
-type WayKeeperParts = {
-  ways: Ways;
+type TransportKeeperParts = {
+  chooser: TransportChooser;
   /** The room that is open, while there is a connection to it. */
   room: () => Room | undefined;
   /** The connection, while the client is in the lobby. */
@@ -33,15 +33,15 @@ type WayKeeperParts = {
  * Checks the health of a room's audio at intervals, and changes the transport if audio does not flow or the preferred transport may work
  * again. In the lobby it only checks the connection.
  */
-export class WayKeeper {
-  readonly #parts: WayKeeperParts;
+export class TransportKeeper {
+  readonly #parts: TransportKeeperParts;
   readonly #lobby = new LobbyWatch();
   #stopLooking: (() => void) | undefined;
   /** Room whose health is being asked for; another room need not wait for its answer. */
   #looked: Room | undefined;
   #isChanging = false;
 
-  constructor(parts: WayKeeperParts) {
+  constructor(parts: TransportKeeperParts) {
     this.#parts = parts;
   }
 
@@ -58,7 +58,7 @@ export class WayKeeper {
 
   /** Checks now instead of at the next interval. Never rejects. */
   async look(): Promise<void> {
-    const { ways } = this.#parts;
+    const { chooser } = this.#parts;
     const room = this.#parts.room();
     if (!room || room === this.#looked) return;
     this.#looked = room;
@@ -67,7 +67,7 @@ export class WayKeeper {
       const isStill = room === this.#parts.room() && !this.#isChanging;
       // A change is asked for over the WebSocket. If its answer is lost, the room cannot go on.
       const mayChange = isStill && room.isReady && !room.isAsking;
-      const transport = mayChange ? ways.next(health, performance.now()) : undefined;
+      const transport = mayChange ? chooser.next(health, performance.now()) : undefined;
       if (transport) void this.#change(room, transport);
     } finally {
       if (this.#looked === room) this.#looked = undefined;
@@ -75,17 +75,17 @@ export class WayKeeper {
   }
 
   async #change(room: Room, transport: Transport): Promise<void> {
-    const { ways } = this.#parts;
+    const { chooser } = this.#parts;
     this.#isChanging = true;
     try {
       const openAudio = await loadAudio(transport);
       if (room !== this.#parts.room()) return; // it was left, or is out of reach
       await room.change(transport, openAudio);
-      ways.changed(transport, performance.now());
+      chooser.changed(transport, performance.now());
       this.#parts.changed();
     } catch (error) {
       // The old transport stays in use; `trouble` tells if it does not carry audio.
-      ways.failed(transport, performance.now(), faultOf(error));
+      chooser.failed(transport, performance.now(), faultOf(error));
     } finally {
       this.#isChanging = false;
     }

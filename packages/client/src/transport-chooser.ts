@@ -27,7 +27,7 @@ export type Health = {
 };
 
 /** Networks on which WebRTC recently did not work. */
-export type WayMemory = {
+export type TransportMemory = {
   isBlocked(network: string): boolean;
   setBlocked(network: string, isBlocked: boolean): void;
 };
@@ -43,9 +43,9 @@ export type ChangeFault = 'no_audio' | 'interrupted' | 'refused';
  * Chooses the transport: the preferred one, the other one while the preferred one does not work, and the preferred one again when it may
  * work. It only decides, and changes nothing itself. Times are of one monotonic clock, ms.
  */
-export class Ways {
+export class TransportChooser {
   readonly #transports: readonly Transport[];
-  readonly #memory: WayMemory;
+  readonly #memory: TransportMemory;
   #network = '';
   #present: Transport;
   #lastChangeMs = -Infinity;
@@ -58,7 +58,7 @@ export class Ways {
   #pauseMs = BETWEEN_ATTEMPTS_MS;
 
   /** @param transports the preferred one first */
-  constructor(transports: readonly Transport[], memory: WayMemory) {
+  constructor(transports: readonly Transport[], memory: TransportMemory) {
     this.#transports = transports;
     this.#memory = memory;
     this.#present = this.#preferred;

@@ -1,4 +1,4 @@
-import type { WayMemory } from './ways.ts';
+import type { TransportMemory } from './transport-chooser.ts';
 
 const DAY_MS = 24 * 60 * 60_000;
 const KEY = 'partyline-blocked-networks';
@@ -11,7 +11,7 @@ type Blocked = Record<string, number>;
  * Remembers in localStorage for a day the networks on which WebRTC did not reach a gateway.
  * @param gateway its origin
  */
-export function wayMemory(gateway: string): WayMemory {
+export function transportMemory(gateway: string): TransportMemory {
   const nameOf = (network: string) => `${gateway} ${network}`;
   return {
     isBlocked: (network) => (read()[nameOf(network)] ?? 0) > Date.now(),
