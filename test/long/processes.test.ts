@@ -248,7 +248,7 @@ test('messages of an unknown format reach clients of other processes whole and i
     peers.map(async (peer) => {
       const query = { room: '__lobby__', peer, api_key: apiKey, audio: 'opaque' };
       const client = await TestClient.connect(url, query);
-      // What has said something in the lobby stays in its process (decision 46).
+      // A client that has sent a message in the lobby stays in its process (decision 46).
       await client.ask({ type: 'configure', delivery: 'mix' }, 'configured');
       await client.ask({ type: 'join', room: 'sealed' }, 'joined');
       return client;
