@@ -20,8 +20,17 @@ type Heard = {
   isOver: boolean;
   consumer: PlainConsumer | undefined;
   meter: LevelMeter | undefined;
+  /** Time since which its packets come here, ms; undefined until it is known. */
+  sinceMs: number | undefined;
+} & ProducerOptions;
+
+type ProducerOptions = {
+  /** RTP budget that all producers of the peer share. */
   readonly budget: RtpBudget;
+  /** Called once if the producer has sent more than the budget for too long; its packets are ignored then. */
   readonly onExceeded: () => void;
+  /** True if the first packets here may be from the middle of a stream: decoders must first be given some of it. */
+  readonly isRunning: boolean;
 };
 
 /**
@@ -58,14 +67,12 @@ export class Downlink {
    * Listens to a producer of `peer`, which replaces its earlier one at the first packet; resolves when no
    * further packet will be missed.
    * @param speaker number of the peer in forwarded frames
-   * @param budget RTP budget that all producers of the peer share
-   * @param onExceeded called once if the producer has sent more than the budget for too long; its packets are ignored then
    */
   async add(
     peer: string,
     speaker: number,
     producerId: string,
-    { budget, onExceeded }: Pick<Heard, 'budget' | 'onExceeded'>,
+    options: ProducerOptions,
   ): Promise<void> {
     this.remove(producerId);
     this.#added += 1;
@@ -76,8 +83,8 @@ export class Downlink {
       isOver: false,
       consumer: undefined,
       meter: undefined,
-      budget,
-      onExceeded,
+      sinceMs: undefined,
+      ...options,
     };
     this.#heard.set(producerId, heard);
     if (!this.#mixer.hasSpeaker(peer)) this.#mixer.addSpeaker(peer, speaker);
@@ -90,6 +97,7 @@ export class Downlink {
       }
       heard.meter = meter;
       const consumer = await this.#consume(producerId, heard, meter);
+      heard.sinceMs = performance.now();
       if (isWanted()) heard.consumer = consumer;
       else consumer.close();
     } catch (fault) {
@@ -109,8 +117,8 @@ export class Downlink {
         counters.dropped.undecodable += 1;
         return;
       }
-      if (heard.atMs === undefined) this.#begin(heard);
       const nowMs = performance.now();
+      if (heard.atMs === undefined) this.#begin(heard, nowMs);
       heard.atMs = nowMs;
       const payload = this.#charge(heard, packet.payload, nowMs);
       if (!payload) return;
@@ -138,11 +146,12 @@ export class Downlink {
   }
 
   /** Handles the first packet of a producer: from now on the peer is heard from it, and no longer from an older one. */
-  #begin({ peer, order }: Heard): void {
+  #begin({ peer, order, isRunning, sinceMs }: Heard, nowMs: number): void {
     for (const other of this.#heard.values()) {
       if (other.peer === peer && other.order < order) other.isOver = true;
     }
     this.#mixer.cutSpeaker(peer);
+    if (isRunning) this.#mixer.enterStream(peer, sinceMs ?? nowMs);
   }
 
   /** Returns the arrival time of the last packet of a producer, by `performance.now()`; undefined before the first. */

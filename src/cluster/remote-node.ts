@@ -232,8 +232,9 @@ export class RemoteNode {
     }
     const added = [...producers].filter(([id]) => !sent.has(id));
     const send = async ([id, peer]: [string, string]) => {
+      const running = this.#end.isRunning(id);
       const piped = await own.send(id, () => this.#end.changed());
-      sent.set(id, Object.assign(piped, { peer }));
+      sent.set(id, Object.assign(piped, { peer, running }));
       this.#end.changed();
     };
     await this.#pipeEach(pipe, added, send, ([id]) => producers.has(id));
@@ -255,14 +256,14 @@ export class RemoteNode {
 
   async #hear(pipe: RoomPipe, sent: PipeEnd['sends'][number]): Promise<void> {
     const { own, heard } = pipe;
-    const { producer_id: id, peer, rtp_parameters: rtpParameters } = sent;
+    const { producer_id: id, peer, rtp_parameters: rtpParameters, running } = sent;
     if (heard.has(id)) return;
     const piped = await own.receive(id, rtpParameters);
     // The pipe was closed meanwhile, and another is opened.
     if (this.#pipe !== pipe) return;
     heard.set(id, piped);
     try {
-      await this.#end.heard(peer, id);
+      await this.#end.heard(peer, id, running ?? false);
     } catch (fault) {
       if (heard.get(id) === piped) this.#unhear(pipe, id, piped);
       throw fault;

@@ -10,6 +10,8 @@ export type RoomEnd = {
   readonly node: string;
   /** Producers of this node: id → peer. */
   readonly producers: ReadonlyMap<string, string>;
+  /** Returns whether a producer of this node has been announced, so that it may send. */
+  isRunning(producerId: string): boolean;
   /** True while this node has anybody in the room, and a router for it. */
   readonly isOpen: boolean;
   /** Returns where this node receives from one that has these families; undefined if no pipe can lead there. */
@@ -17,7 +19,8 @@ export type RoomEnd = {
   openPipe(address: ListenAddress): Promise<NodePipe>;
   /** Called when this node's end has changed and must be announced. */
   changed(): void;
-  heard(peer: string, producerId: string): Promise<void>;
+  /** @param isRunning true if the first packets of the producer may be from the middle of a stream */
+  heard(peer: string, producerId: string, isRunning: boolean): Promise<void>;
   unheard(producerId: string): void;
   /** Called at each check of a pipe to a node, with whether nothing comes back over it. */
   noteSilent(node: string, isSilent: boolean): void;

@@ -21,8 +21,11 @@ export type RoomLinkEvents = {
    * @param reasons reasons for which peers have left
    */
   onPeers: (node: string, peers: PlacedPeer[], reasons: ReadonlyMap<string, LeaveReason>) => void;
-  /** A peer there produces audio, which a producer of this node's router carries on. */
-  onProducer: (peer: string, producerId: string) => Promise<void>;
+  /**
+   * A peer there produces audio, which a producer of this node's router carries on.
+   * @param isRunning true if its first packets may be from the middle of a stream
+   */
+  onProducer: (peer: string, producerId: string, isRunning: boolean) => Promise<void>;
   onProducerClosed: (producerId: string) => void;
   /** `isShared` may not be what it was. */
   onShared: () => void;
@@ -63,6 +66,8 @@ export class RoomLink implements RoomEnd {
   /** Peers that have left since the last write, and why. */
   readonly #left = new Map<string, LeaveReason>();
   readonly producers = new Map<string, string>();
+  /** Producers that have been announced to all nodes that were there, and may send. */
+  readonly #running = new Set<string>();
   readonly #remotes = new Map<string, RemoteNode>();
   /** The version that was read last of each node, also of one that has left. */
   readonly #versions = new Map<string, number>();
@@ -142,7 +147,10 @@ export class RoomLink implements RoomEnd {
   /** The room's router; undefined while there is none. */
   setRouter(router: RoomRouter | undefined): void {
     if (this.#router) for (const remote of this.#remotes.values()) remote.routerLost();
-    if (!router) this.producers.clear();
+    if (!router) {
+      this.producers.clear();
+      this.#running.clear();
+    }
     this.#router = router;
     this.#converge();
   }
@@ -172,9 +180,15 @@ export class RoomLink implements RoomEnd {
   /** Sends the audio of a producer of this node to all other nodes; resolves when they receive it, or after a time limit. */
   async addProducer(peer: string, id: string): Promise<void> {
     this.producers.set(id, peer);
-    if (this.#remotes.size === 0) return;
-    this.#converge();
-    await this.#until((remote) => remote.hears(id));
+    if (this.#remotes.size > 0) {
+      this.#converge();
+      await this.#until((remote) => remote.hears(id));
+    }
+    if (this.producers.has(id)) this.#running.add(id);
+  }
+
+  isRunning(producerId: string): boolean {
+    return this.#running.has(producerId);
   }
 
   /** Resolves when the audio of all other nodes is received here, or after a time limit. */
@@ -183,6 +197,7 @@ export class RoomLink implements RoomEnd {
   }
 
   removeProducer(id: string): void {
+    this.#running.delete(id);
     if (this.producers.delete(id)) this.#converge();
   }
 
@@ -210,8 +225,8 @@ export class RoomLink implements RoomEnd {
     return this.#router.openNodePipe(address, this.#parts.pipes.portRange);
   }
 
-  async heard(peer: string, producerId: string): Promise<void> {
-    await this.#events.onProducer(peer, producerId);
+  async heard(peer: string, producerId: string, isRunning: boolean): Promise<void> {
+    await this.#events.onProducer(peer, producerId, isRunning);
   }
 
   unheard(producerId: string): void {

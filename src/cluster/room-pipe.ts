@@ -7,7 +7,7 @@ export type RoomPipe = {
   own: NodePipe;
   /** The other node's end to which it is connected. */
   other: string | undefined;
-  sent: Map<string, PipedOut & { peer: string }>;
+  sent: Map<string, PipedOut & { peer: string; running: boolean }>;
   heard: Map<string, PipedIn>;
   watch: LinkWatch;
   /** Watches the link; closed with the pipe. */
@@ -22,11 +22,12 @@ export function describePipe({ own, other, sent, heard }: RoomPipe): PipeEnd {
     port: own.address.port,
     srtp_parameters: own.address.srtpParameters,
     ...(other !== undefined && { connected_to: other }),
-    sends: [...sent].map(([id, { peer, rtpParameters, paused }]) => ({
+    sends: [...sent].map(([id, { peer, rtpParameters, paused, running }]) => ({
       producer_id: id,
       peer,
       rtp_parameters: rtpParameters,
       paused,
+      running,
     })),
     hears: [...heard.keys()],
   };

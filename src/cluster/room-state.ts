@@ -26,6 +26,8 @@ const PipedProducerSchema = Type.Object({
   rtp_parameters: mediasoupObject<RtpParameters>(),
   /** True while it sends nothing. */
   paused: Type.Boolean(),
+  /** True if it was there before it was piped: its first packets here may be from the middle of a stream. Older nodes do not send this. */
+  running: Type.Optional(Type.Boolean()),
 });
 
 const PipeEndSchema = Type.Object({

@@ -20,6 +20,9 @@ export type ProducersParts = {
 /** A producer that is about to be heard, and its state meanwhile. */
 type PendingProducer = { readonly owner: Peer; outcome: 'heard' | 'ended' | 'lost' };
 
+/** Producer of a peer on another node; `isRunning`: true if its first packets here may be from the middle of a stream. */
+type RemoteProducer = { readonly name: string; readonly isRunning: boolean };
+
 /** Producers of a room on this node's router, of its peers and of other nodes, and the browsers that hear them. */
 export class Producers {
   readonly #parts: ProducersParts;
@@ -30,8 +33,8 @@ export class Producers {
   readonly #producers = new Map<string, RoomProducer>();
   /** Producers of peers of this node that the mixer is about to hear, with their owners. */
   readonly #opening = new Map<string, PendingProducer>();
-  /** Names of peers by the ids of their producers on other nodes; not all are heard. */
-  readonly #remote = new Map<string, string>();
+  /** Producers on other nodes, by id; not all are heard. */
+  readonly #remote = new Map<string, RemoteProducer>();
 
   constructor(parts: ProducersParts) {
     this.#parts = parts;
@@ -68,8 +71,8 @@ export class Producers {
     const opening: PendingProducer = { owner: peer, outcome: 'heard' };
     this.#opening.set(id, opening);
     try {
-      const limit = { budget: this.#budgetOf(peer), onExceeded };
-      await this.#downlink.add(peer.name, this.#parts.speakerOf(peer.name), id, limit);
+      const options = { budget: this.#budgetOf(peer), onExceeded, isRunning: false };
+      await this.#downlink.add(peer.name, this.#parts.speakerOf(peer.name), id, options);
     } catch (fault) {
       // Requests of a producer that has ended are rejected.
       if (opening.outcome === 'heard') throw fault;
@@ -114,10 +117,14 @@ export class Producers {
     return openings.length + producers.length > 0;
   }
 
-  /** Connects a producer of another node, unless its peer has not left this node yet. */
-  async addRemote(name: string, id: string): Promise<void> {
-    this.#remote.set(id, name);
-    await this.#hear(name, id);
+  /**
+   * Connects a producer of another node, unless its peer has not left this node yet.
+   * @param isRunning true if its first packets here may be from the middle of a stream
+   */
+  async addRemote(name: string, id: string, isRunning: boolean): Promise<void> {
+    const remote = { name, isRunning };
+    this.#remote.set(id, remote);
+    await this.#hear(id, remote);
   }
 
   removeRemote(id: string): void {
@@ -128,9 +135,9 @@ export class Producers {
 
   /** Connects the producers of a peer on other nodes, because it has left this one. */
   hearRemote(name: string): void {
-    for (const [id, of] of this.#remote) {
-      if (of !== name) continue;
-      this.#hear(name, id).catch((fault: unknown) => {
+    for (const [id, remote] of this.#remote) {
+      if (remote.name !== name) continue;
+      this.#hear(id, remote).catch((fault: unknown) => {
         // Requests of a producer that has ended meanwhile are rejected.
         if (this.#remote.has(id))
           this.#parts.log.error({ err: fault }, 'producer of another node not connected');
@@ -148,12 +155,12 @@ export class Producers {
   }
 
   /** Connects a producer of another node. A peer that moves between nodes is heard from this node until it has left it. */
-  async #hear(name: string, id: string): Promise<void> {
+  async #hear(id: string, { name, isRunning }: RemoteProducer): Promise<void> {
     const { isHere, speakerOf, onRemoteAdded } = this.#parts;
     if (isHere(name)) return;
     // A peer of another node is ended by that node.
-    const limit = { budget: new RtpBudget(performance.now()), onExceeded: () => {} };
-    const added = this.#downlink.add(name, speakerOf(name), id, limit);
+    const options = { budget: new RtpBudget(performance.now()), onExceeded: () => {}, isRunning };
+    const added = this.#downlink.add(name, speakerOf(name), id, options);
     onRemoteAdded(name);
     await added;
     if (this.#remote.has(id)) this.add({ id, peer: name, owner: undefined });

@@ -118,7 +118,7 @@ export class Room {
             members.updateRemote(node, peers, reasons);
             if (room) for (const { peer } of peers) room.#updateMutedElsewhere(peer);
           },
-          onProducer: async (peer, id) => room?.producers.addRemote(peer, id),
+          onProducer: async (peer, id, isRunning) => room?.producers.addRemote(peer, id, isRunning),
           onProducerClosed: (id) => room?.producers.removeRemote(id),
           onShared: () => room && room.#updateRoute(),
           onRelayed: (peer, message) => room?.relay.receive(peer, message),

@@ -168,6 +168,24 @@ test('a room that is opened again while Redis hangs is not erased by the link be
   await cluster.close(0);
 });
 
+test('a producer counts as running once the other nodes hear it or have had time to, and no longer when it has ended', async () => {
+  const redis = await openRedis();
+  const nodes = [await openBareNode(redis), await openBareNode(redis)] as const;
+  const [{ link }, { link: other }] = nodes;
+  await link.addProducer('alice', 'before');
+  expect(link.isRunning('before')).toBe(true);
+  other.setPeer('bob', 'websocket', 'a place', false);
+  await eventually('bob is known', () => link.isShared);
+  const added = link.addProducer('alice', 'after');
+  expect(link.isRunning('after')).toBe(false);
+  // Nothing is heard without media.
+  await added;
+  expect(link.isRunning('after')).toBe(true);
+  for (const id of ['before', 'after']) link.removeProducer(id);
+  expect([link.isRunning('before'), link.isRunning('after')]).toEqual([false, false]);
+  for (const { cluster } of nodes) await cluster.close(0);
+});
+
 test('places that a node leaves stay as long as they are kept, even if their room was closed before it', async () => {
   const redis = await openRedis();
   const store = await openStore(redis);

@@ -41,7 +41,10 @@ async function openNode(name: string, timings: Timings['pipes']) {
   const leg = await PlainLeg.open(router, async (producer) => void published.push(producer));
   cleanUps.push(() => leg.close());
   const producers = new Map<string, string>();
+  const running = new Set<string>();
   const heard = new Set<string>();
+  /** Producers of the other node that were there before they were piped. */
+  const heardRunning = new Set<string>();
   const unheard: string[] = [];
   /** Peers of which the next producer cannot be heard. */
   const refuse = new Set<string>();
@@ -58,9 +61,11 @@ async function openNode(name: string, timings: Timings['pipes']) {
       return pipe;
     },
     changed: () => node.onChanged(),
-    heard: async (peer, id) => {
+    isRunning: (id) => running.has(id),
+    heard: async (peer, id, isRunning) => {
       if (refuse.delete(peer)) throw new Error('not heard');
       heard.add(id);
+      if (isRunning) heardRunning.add(id);
     },
     unheard: (id) => {
       heard.delete(id);
@@ -74,15 +79,17 @@ async function openNode(name: string, timings: Timings['pipes']) {
     end,
     producers,
     heard,
+    heardRunning,
     unheard,
     refuse,
     pipes,
     remote: undefined as RemoteNode | undefined,
     onChanged: () => {},
-    async addSpeaker(peer: string) {
+    async addSpeaker(peer: string, isRunning = false) {
       const speaker = await leg.produce();
       const packetizer = new Packetizer();
       producers.set(speaker.id, peer);
+      if (isRunning) running.add(speaker.id);
       node.remote?.converge();
       return {
         id: speaker.id,
@@ -153,6 +160,14 @@ test('who begins to speak after a long silence is heard over the pipe that is th
   expect(hasFailed()).toBe(false);
   expect(a.pipes).toHaveLength(1);
   expect(b.heard).toEqual(new Set([muted.id]));
+});
+
+test('a producer that was there before it is piped is told from one that is new', async () => {
+  const [a, b] = await openRoom();
+  await a.addSpeaker('x');
+  const running = await a.addSpeaker('y', true);
+  await eventually('both are heard', () => b.heard.size === 2);
+  expect(b.heardRunning).toEqual(new Set([running.id]));
 });
 
 test('a producer that cannot be sent does not affect the others, and one that has ended is ignored', async () => {

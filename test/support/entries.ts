@@ -7,7 +7,10 @@ import { type Arrival, type Heard, SimulatedRoom, soundOf, streamOf } from './si
 import { encodeOpus } from './sound.ts';
 import { noise, type Track, type Word } from './speech.ts';
 
-/** Listeners that hear a word from its middle on: they join then, change how they hear, the speaker is unmuted, or the mix moves. */
+/**
+ * Listeners that hear a word from its middle on: they join then, perhaps as the first ones on their node, change how they hear, the speaker
+ * is unmuted, or the mix moves.
+ */
 
 const OPUS: AudioFormat = { codec: 'opus' };
 const PCM: AudioFormat = { codec: 'pcm_s16le', rateHz: 48_000, channels: 1 };
@@ -48,6 +51,8 @@ export type Entry = {
   moves?: boolean;
   /** The listener is suspended before the word, and resumes. */
   resumes?: boolean;
+  /** The listener is the first on its node, which gets nothing of the speaker before. */
+  isOnNewNode?: boolean;
   /** A second speaker, far softer, talks all the time, so that there is a mix. */
   isBesideTalk?: boolean;
   /** Another listener hears the speaker as samples all the time. */
@@ -104,6 +109,9 @@ export const ENTRIES: Entry[] = [
     moves: true,
     isBesideMix: true,
   },
+  { name: 'joins on another node as the first, PCM', after: AS_SAMPLES, isOnNewNode: true },
+  { name: 'joins on another node as the first, Opus', after: AS_OPUS, isOnNewNode: true },
+  { name: 'joins on another node as the first, `forward`', after: APART, isOnNewNode: true },
   { name: 'resumes, PCM', before: AS_SAMPLES, after: AS_SAMPLES, resumes: true },
   { name: 'resumes, Opus', before: AS_OPUS, after: AS_OPUS, resumes: true },
   { name: 'resumes, `forward`', before: APART, after: APART, resumes: true },
@@ -141,12 +149,12 @@ export async function hearEntries(
   const errors: EntryError[] = [];
   let [at, skipped] = [0, 0];
   const second = entry.isBesideTalk ? await saySoftly(arrivals.at(-1)!.atMs) : [];
-  const playUntil = async (ms: number, isMuted = false) => {
+  const playUntil = async (ms: number, isUnheard = false) => {
     const from = at;
     const ofSecond: Arrival[] = [];
     while (second[0] && second[0].atMs < ms) ofSecond.push(second.shift()!);
     while (at < arrivals.length && arrivals[at]!.atMs < ms) at += 1;
-    if (isMuted && entry.muted !== 'withheld') {
+    if (isUnheard && entry.muted !== 'withheld') {
       // A consumer of mediasoup numbers on after a pause.
       skipped += at - from;
       await room.passTo(ms);
@@ -154,7 +162,7 @@ export async function hearEntries(
     }
     const due = arrivals.slice(from, at).map((arrival): Arrival => {
       const sequenceNumber = arrival.packet.sequenceNumber - skipped;
-      return { ...arrival, packet: { ...arrival.packet, sequenceNumber }, isMuted };
+      return { ...arrival, packet: { ...arrival.packet, sequenceNumber }, isMuted: isUnheard };
     });
     await room.play(due, ofSecond);
   };
@@ -170,7 +178,12 @@ export async function hearEntries(
       await playUntil(word.fromSample / 48 - MUTED_BEFORE_MS);
       room.mixer.removeListener(now!.listener);
     }
-    await playUntil(atMs, entry.muted !== undefined);
+    if (entry.isOnNewNode) room.mixer.removeSpeaker('a');
+    await playUntil(atMs, entry.muted !== undefined || entry.isOnNewNode);
+    if (entry.isOnNewNode) {
+      room.mixer.addSpeaker('a', 1);
+      room.mixer.enterStream('a', room.nowMs);
+    }
     if (entry.resumes) room.mixer.addListener(now!.listener);
     if (entry.muted === 'away') room.mixer.setMuted('a', false, room.nowMs);
     if (entry.moves) room.moveMix();

@@ -170,6 +170,11 @@ export class RoomMixer {
     this.#speakers.get(peer)?.splice.cut();
   }
 
+  /** Prepares for the first packet of a speaker's stream, which began before; its packets come here since `sinceMs`. */
+  enterStream(peer: string, sinceMs: number): void {
+    this.#speakers.get(peer)?.unmute(false, sinceMs);
+  }
+
   removeSpeaker(peer: string): void {
     const speaker = this.#speakers.get(peer);
     if (!speaker) return;

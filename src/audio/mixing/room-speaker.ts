@@ -161,7 +161,7 @@ export class RoomSpeaker implements HeardSpeaker {
   }
 
   /**
-   * Handles the unmute of a sender whose packets did not come here meanwhile: decoders must first be given some of its stream.
+   * Handles the unmute of a sender whose packets did not come here meanwhile, or the first one of a stream that began before: decoders must first be given some of it.
    * @param isNew true if the stream begins with the next packet
    */
   unmute(isNew: boolean, nowMs: number): void {

@@ -15,10 +15,10 @@ const opusOf = (frames: number, bytes = 60) =>
   Buffer.concat([Buffer.from([LONG_TOC, frames]), Buffer.alloc(bytes, 1)]);
 
 /** A way down that hears one producer, in virtual time, and what came of its packets. */
-async function openDownlink() {
+async function openDownlink(isRunning = false) {
   vi.useFakeTimers({ toFake: ['performance'] });
   onTestFinished(() => void vi.useRealTimers());
-  const state = { decoded: 0, heard: 0, bytes: 0, ends: 0 };
+  const state = { decoded: 0, heard: 0, bytes: 0, ends: 0, enteredSinceMs: [] as number[] };
   let onDatagram: (datagram: Buffer, levelExtensionId: number) => void = () => {};
   const consume = async (_id: string, _capabilities: unknown, deliver: typeof onDatagram) => {
     onDatagram = deliver;
@@ -27,6 +27,7 @@ async function openDownlink() {
   const mixer = {
     hasSpeaker: () => true,
     cutSpeaker: () => {},
+    enterStream: (_peer: string, sinceMs: number) => state.enteredSinceMs.push(sinceMs),
     receive: (_peer: string, { payload }: { payload: Buffer }) => {
       state.heard += 1;
       state.bytes = payload.length;
@@ -41,7 +42,11 @@ async function openDownlink() {
     () => true,
   );
   const budget = new RtpBudget(performance.now());
-  await downlink.add('alice', 1, 'p', { budget, onExceeded: () => (state.ends += 1) });
+  await downlink.add('alice', 1, 'p', {
+    budget,
+    onExceeded: () => (state.ends += 1),
+    isRunning,
+  });
   let sequenceNumber = 0;
   const send = (payload: Buffer) => {
     sequenceNumber += 1;
@@ -138,4 +143,19 @@ test('padding beyond what encoders make is removed', async () => {
   ]);
   send(padded);
   expect(state).toMatchObject({ heard: 1, bytes: 52 });
+});
+
+test('the stream of a producer that was there before is entered at its first packet, as of when its packets come', async () => {
+  const { state, send } = await openDownlink(true);
+  const sinceMs = performance.now();
+  vi.advanceTimersByTime(70);
+  send(opus(20));
+  send(opus(20));
+  expect(state).toMatchObject({ heard: 2, enteredSinceMs: [sinceMs] });
+});
+
+test('the stream of a new producer begins with its first packet', async () => {
+  const { state, send } = await openDownlink();
+  send(opus(20));
+  expect(state).toMatchObject({ heard: 1, enteredSinceMs: [] });
 });

@@ -99,7 +99,7 @@ test('a producer of another node is offered once, although it is connected again
   const { producers, consuming, consumers } = openProducers(false);
   const heard: string[] = [];
   producers.addBrowser(peerOf('bob', heard));
-  const added = producers.addRemote('alice', 'p');
+  const added = producers.addRemote('alice', 'p', false);
   await expect.poll(() => consuming.length, { interval: 1 }).toBe(1);
   consuming[0]!.consumed();
   await added;
