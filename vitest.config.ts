@@ -79,6 +79,7 @@ const SIMULATIONS = [
   'bursts-heard',
   'changes',
   'client-playout',
+  'double-talk',
   'dtx',
   'entries',
   'foreign-shapes',

@@ -33,7 +33,7 @@ const FRAMES_EARLIER_MS = [0, 5, 10, 15];
 export const AFTER_WORD_MS = 200;
 /** Time before a word at which the speaker is muted, or the listener suspended. */
 const MUTED_BEFORE_MS = 400;
-const SECOND_SPEAKER = 'b';
+export const SECOND_SPEAKER = 'b';
 /** Level of the second speaker, dBov: so soft that it changes no window of a word that is compared. */
 const SECOND_DB = -62;
 /** Audio levels that its packets state, each for a second: they count as talk, and not as steady noise. */
@@ -119,7 +119,10 @@ export const ENTRIES: Entry[] = [
 
 export type Said = Awaited<ReturnType<typeof sayForEntries>>;
 
-/** Says a track, and encodes it again as a mix may have. */
+/**
+ * Says a track, and encodes it again as a mix may have. A window is compared with the nearest of the five: a listener to Opus hears the
+ * stream itself, or a mix that was encoded anew from any moment on, and can tell neither from the other.
+ */
 export async function sayForEntries(codecs: Codecs, sender: Sender, track: Track) {
   const said = await sayTrack(codecs, 'a', sender, track);
   const references = [said.reference];
@@ -205,7 +208,7 @@ export async function hearEntries(
 }
 
 /** Returns the packets of a second speaker. */
-async function saySoftly(durationMs: number): Promise<Arrival[]> {
+export async function saySoftly(durationMs: number): Promise<Arrival[]> {
   const packets = await encodeOpus(noise(SECOND_DB, durationMs, 3));
   return streamOf(SECOND_SPEAKER, packets).map((arrival) => {
     const audioLevel = SECOND_LEVELS[Math.floor(arrival.atMs / 1000) % SECOND_LEVELS.length];
