@@ -1,17 +1,26 @@
 import { Application, type EncoderOptions } from 'libopus-wasm';
 import type { Codecs } from '../../src/audio/codecs.ts';
-import { type AudioFormat, SAMPLE_RATE_HZ, type SampleFormat } from '../../src/audio/format.ts';
+import {
+  type AudioFormat,
+  isSamples,
+  SAMPLE_RATE_HZ,
+  type SampleFormat,
+} from '../../src/audio/format.ts';
 import { createIngest } from '../../src/audio/ingest/create-ingest.ts';
 import { Pacer } from '../../src/rtp/pacer.ts';
 import { Packetizer } from '../../src/rtp/packetizer.ts';
+import { oggOpus, webmOpus } from './containers.ts';
 import { type Arrival, joinAll } from './simulated-room.ts';
 import { encodeOpus, sampleMessages } from './sound.ts';
 import type { Track } from './speech.ts';
+import { wavFile } from './wav.ts';
 
 /** Encoding of a client's audio: samples, or Opus of some kind. */
 export type Sender = {
   name: string;
   format: AudioFormat;
+  /** Container around the format; each message is one page, cluster, or piece of a file. */
+  container?: 'wav' | 'ogg_opus' | 'webm_opus';
   packetMs?: number;
   opus?: EncoderOptions;
   /** Lag of the decoded audio behind the encoded audio, samples. */
@@ -93,14 +102,41 @@ export const SENDERS_OF_SAMPLES: Sender[] = [
   samples('G.711 µ-law', 'pcmu', 8000),
   samples('G.711 A-law', 'pcma', 8000),
   samples('G.722', 'g722', 16_000),
+  samples('PCM of 16 bits, big-endian', 'pcm_s16be', 48_000),
+  samples('PCM of 8 bits', 'pcm_u8', 48_000),
+  samples('PCM of 24 bits', 'pcm_s24le', 48_000),
+  samples('PCM of 32 bits', 'pcm_s32le', 48_000),
+];
+
+/** Senders of files without an end, and of containers. */
+export const SENDERS_IN_CONTAINERS: Sender[] = [
+  { ...SENDERS.pcm, name: 'WAV', container: 'wav' },
+  { ...SENDERS.browser, name: 'Ogg Opus', container: 'ogg_opus' },
+  { ...SENDERS.browser, name: 'WebM Opus', container: 'webm_opus' },
 ];
 
 /** Messages that a client sends of a sound at 48 kHz: its binary messages, one for each packet's time. */
 export async function messagesOf(
   codecs: Codecs,
+  sender: Sender,
+  sound: Float32Array,
+): Promise<Buffer[]> {
+  const { container, format, packetMs = 20 } = sender;
+  const messages = await bareMessagesOf(codecs, sender, sound);
+  if (container === 'ogg_opus') return oggOpus(messages, packetMs, { packetsPerPage: 1 });
+  if (container === 'webm_opus') return webmOpus(messages, packetMs, { packetsPerCluster: 1 });
+  if (container === 'wav' && isSamples(format)) {
+    const [first, ...others] = messages;
+    return [wavFile(format, first!, ENDLESS_BYTES), ...others];
+  }
+  return messages;
+}
+
+async function bareMessagesOf(
+  codecs: Codecs,
   { format, packetMs = 20, opus }: Sender,
   sound: Float32Array,
-) {
+): Promise<Buffer[]> {
   if (format.codec === 'opus') return encodeOpus(sound, packetMs, opus);
   const { rateHz } = format;
   if (rateHz === SAMPLE_RATE_HZ) return sampleMessages(format, sound, packetMs);
@@ -109,6 +145,9 @@ export async function messagesOf(
   resampler.close();
   return sampleMessages(format, resampled, packetMs);
 }
+
+/** Length that the head of a file states which has no end. */
+const ENDLESS_BYTES = 0xffff_ffff;
 
 const TICK_MS = 20;
 /** Level at which a packet counts as silence that nobody misses, −dBov. */
@@ -144,7 +183,7 @@ async function arrivalsOf(
     }
   };
   const ingest = await createIngest(
-    sender.format,
+    sender.container ? { codec: sender.container } : sender.format,
     codecs,
     {
       sink: (payload, durationSamples, audioLevel, atMs) => {
@@ -178,6 +217,8 @@ async function arrivalsOf(
   for (const [i, message] of (await messagesOf(codecs, sender, sound)).entries()) {
     tickUntil(fromMs + i * packetMs);
     ingest.push(message, fromMs + i * packetMs);
+    // The format of a file is opened once its head has come.
+    if (i === 0 && sender.container) await new Promise(setImmediate);
   }
   while (pacer.bufferedMs > 0) tickUntil(tickMs + TICK_MS);
   ingest.close();

@@ -1,7 +1,13 @@
 import { beforeAll, expect, test } from 'vitest';
 import { type Codecs, loadCodecs } from '../../../src/audio/codecs.ts';
 import type { AudioFormat, Delivery } from '../../../src/audio/format.ts';
-import { sayTrack, type Sender, SENDERS, SENDERS_OF_SAMPLES } from '../../support/senders.ts';
+import {
+  sayTrack,
+  type Sender,
+  SENDERS,
+  SENDERS_IN_CONTAINERS,
+  SENDERS_OF_SAMPLES,
+} from '../../support/senders.ts';
 import { SimulatedRoom, soundOf } from '../../support/simulated-room.ts';
 import { spectralDistance } from '../../support/spectral-distance.ts';
 import { spokenTrack, type Track } from '../../support/speech.ts';
@@ -20,7 +26,7 @@ beforeAll(async () => {
   track = await spokenTrack({ words: 6, pauseMs: 300 });
 });
 
-const senders = [...Object.values(SENDERS), ...SENDERS_OF_SAMPLES];
+const senders = [...Object.values(SENDERS), ...SENDERS_OF_SAMPLES, ...SENDERS_IN_CONTAINERS];
 
 test.each(senders.map((sender): [string, Sender] => [sender.name, sender]))(
   '%s: from speech in to speech out the spectrum is that of the sender’s own stream, within 0.1 dB',

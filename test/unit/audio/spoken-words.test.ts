@@ -2,7 +2,13 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { type Codecs, loadCodecs } from '../../../src/audio/codecs.ts';
 import type { AudioFormat, Delivery } from '../../../src/audio/format.ts';
 import { compareWords, reportWords } from '../../support/heard-words.ts';
-import { SENDERS, SENDERS_OF_SAMPLES, type Sender, sayTrack } from '../../support/senders.ts';
+import {
+  SENDERS,
+  SENDERS_IN_CONTAINERS,
+  SENDERS_OF_SAMPLES,
+  type Sender,
+  sayTrack,
+} from '../../support/senders.ts';
 import { joinAll, SimulatedRoom, soundOf } from '../../support/simulated-room.ts';
 import { noise, spokenTrack, type Track, type TrackOptions } from '../../support/speech.ts';
 
@@ -12,10 +18,12 @@ const SPEECH: TrackOptions = { words: 6, pauseMs: 900 };
 
 let codecs: Codecs;
 let track: Track;
+let few: Track;
 let answers: Track;
 beforeAll(async () => {
   codecs = await loadCodecs({ bitrateBps: 32_000, complexity: 5 });
   track = await spokenTrack(SPEECH);
+  few = await spokenTrack({ words: 3, pauseMs: 500 });
   answers = await spokenTrack({ ...SPEECH, voice: 'en-us+f3', seed: 5 });
 });
 
@@ -134,6 +142,22 @@ test.each([
   async (sender) => {
     for (const report of await hearAll(sender, track)) {
       expect(report).toMatchObject({ ...AS_SENT, words: 6 });
+    }
+  },
+);
+
+test.each([
+  { ...celt, packetMs: 5 },
+  { ...browser, packetMs: 80 },
+  { ...browser, packetMs: 100 },
+  ...[...SENDERS_OF_SAMPLES, ...SENDERS_IN_CONTAINERS]
+    .filter(({ name }) => !/44.1 kHz|float|µ-law/.test(name))
+    .map((sender) => ({ ...sender, packetMs: 20 })),
+])(
+  'three words said as $name, in packets of $packetMs ms: each begins as it was said',
+  async (sender) => {
+    for (const report of await hearAll(sender, few)) {
+      expect(report).toMatchObject({ ...AS_SENT, words: 3 });
     }
   },
 );
