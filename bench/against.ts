@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
 import { GatewayProcess } from './gateway-process.ts';
-import { openTrial } from './measure.ts';
+import { type Figures, openTrial } from './measure.ts';
 import { encodePackets } from './packets.ts';
 import { encodeSpeech } from './pauses.ts';
 import { quantile } from './percentiles.ts';
@@ -37,22 +37,24 @@ export async function reportAgainst(
   const pausing = await encodeSpeech();
   say(
     `\n${pairs} pairs of ${seconds} s by turns; the other checkout first:\n\n` +
-      '| rooms × peers × speakers | delivery | heard | CPU of the other | CPU of this | this over the other | least to most |\n' +
-      '| --- | --- | --- | --- | --- | --- | --- |\n',
+      '| rooms × peers × speakers | delivery | heard | CPU of the other | CPU of this | this over the other | least to most | KB/s out of the other | KB/s out of this |\n' +
+      '| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n',
   );
   const ratios: number[] = [];
   for (const scenario of scenarios.filter(({ speakers }) => speakers > 0)) {
     const packets = scenario.hasPauses ? pausing : steady;
     const bounds = { seconds, packets, signal };
-    const [others, own] = await measurePairs(scenario, folder, pairs, bounds);
-    const quotients = own.map((percent, index) => percent / others[index]!);
+    const [other, own] = await measurePairs(scenario, folder, pairs, bounds);
+    const quotients = own.percent.map((percent, index) => percent / other.percent[index]!);
     const [least, most] = [Math.min(...quotients), Math.max(...quotients)];
     ratios.push(median(quotients));
     const { delivery, hear, hasPauses } = scenario;
     const name = hasPauses ? `${nameOf(scenario)}, speech with pauses` : nameOf(scenario);
+    // Without pauses the number of bytes follows from the scenario.
+    const bytesOut = [other, own].map(({ kbPerS }) => (hasPauses ? kbPerS.toFixed(1) : ''));
     say(
-      `| ${name} | ${delivery} | ${hear} | ${median(others).toFixed(1)} % | ${median(own).toFixed(1)} % | ` +
-        `${median(quotients).toFixed(2)} | ${least.toFixed(2)} to ${most.toFixed(2)} |\n`,
+      `| ${name} | ${delivery} | ${hear} | ${median(other.percent).toFixed(1)} % | ${median(own.percent).toFixed(1)} % | ` +
+        `${median(quotients).toFixed(2)} | ${least.toFixed(2)} to ${most.toFixed(2)} | ${bytesOut.join(' | ')} |\n`,
     );
   }
   const logs = ratios.map(Math.log);
@@ -60,13 +62,16 @@ export async function reportAgainst(
   say(`\nGeometric mean over the rows: ${mean.toFixed(3)}\n`);
 }
 
-/** Returns the CPU of each window in % of a core: of the other checkout, and of this one. */
+/** CPU of each window, in % of a core, and bytes to the clients in all of them. */
+type Windows = { percent: number[]; kbPerS: number };
+
+/** Returns the figures of the other checkout, and of this one. */
 async function measurePairs(
   scenario: Scenario,
   folder: string,
   pairs: number,
   bounds: Bounds,
-): Promise<[number[], number[]]> {
+): Promise<[Windows, Windows]> {
   const project = pathToFileURL(`${folder}/`);
   await using other = await GatewayProcess.start(scenario, { project });
   await using own = await GatewayProcess.start(scenario);
@@ -84,8 +89,13 @@ async function measurePairs(
     const order = pair % 2 === 0 ? [measureOther, measureOwn] : [measureOwn, measureOther];
     for (const measure of order) await measure();
   }
-  return [others, owns];
+  return [
+    { percent: others, kbPerS: kbPerSOf(otherTrial.figures()) },
+    { percent: owns, kbPerS: kbPerSOf(ownTrial.figures()) },
+  ];
 }
+
+const kbPerSOf = ({ traffic: { bytesOut, seconds } }: Figures) => bytesOut / seconds / 1000;
 
 function median(values: number[]): number {
   return quantile(
