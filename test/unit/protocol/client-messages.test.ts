@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { MessageError, parseClientMessage } from '../../../src/protocol/client-messages.ts';
 
 const parse = (message: object) => parseClientMessage(JSON.stringify(message));
@@ -82,4 +82,51 @@ test.each([
   [[], undefined],
 ])('a message without a type is answered under its id: %j', (message, id) => {
   expect(faultOf(message)).toMatchObject({ code: 'bad_message', replyTo: id });
+});
+
+describe('parseClientMessage()', () => {
+  test.each([
+    [{ type: 'join', room: 'a' }],
+    [{ type: 'join', room: 'a', media: 'webrtc', id: '7' }],
+    [{ type: 'leave' }],
+    [{ type: 'leave', unknown_field: [1, 2] }],
+  ])('takes %j', (message) => {
+    expect(parseClientMessage(JSON.stringify(message))).toEqual(message);
+  });
+
+  test.each([
+    ['{"type":"join"', 'Not JSON'],
+    ['"join"', 'JSON object'],
+    ['null', 'JSON object'],
+    ['[]', 'JSON object'],
+    ['{}', 'JSON object'],
+    ['{"type":7}', 'JSON object'],
+    ['{"type":"joyn"}', 'Unknown type'],
+    ['{"type":"constructor"}', 'Unknown type'],
+    ['{"type":"join"}', 'room'],
+    ['{"type":"join","room":7}', 'room'],
+    ['{"type":"join","room":"a","media":"video"}', 'media'],
+    ['{"type":"produce","transport_id":"t","kind":"audio","rtp_parameters":"x"}', 'rtp_parameters'],
+  ])('refuses %s', (text, reason) => {
+    expect(() => parseClientMessage(text)).toThrow(reason);
+  });
+
+  test.each(['12345678901234567891', '-9007199254740992', '1e300'])(
+    'refuses the id %s, which an answer could not carry as it came',
+    (id) => {
+      const refuse = () => parseClientMessage(`{"type":"leave","id":${id}}`);
+      expect(refuse).toThrow('send it as a string');
+      expect(refuse).toThrow(expect.objectContaining({ replyTo: undefined }));
+    },
+  );
+
+  test.each([9007199254740991, 0, -7, 1764168585.123])('takes the id %d', (id) => {
+    expect(parseClientMessage(JSON.stringify({ type: 'leave', id }))).toMatchObject({ id });
+  });
+
+  test('carries the id of a message that it refuses', () => {
+    expect(() => parseClientMessage('{"type":"join","id":"42"}')).toThrow(
+      expect.objectContaining({ replyTo: '42', code: 'bad_message' }),
+    );
+  });
 });

@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { checkName } from '../../../src/protocol/names.ts';
 
 const check = (name: string) => checkName(name, 'peer', 'bad_request');
@@ -46,4 +46,50 @@ test('a name with bytes that are not UTF-8 is refused: others would read as the 
   );
   expect(muller).toBe(moller);
   expect(() => check(muller!)).toThrow('must be UTF-8');
+});
+
+describe('checkName()', () => {
+  const checkRoom = (name: string) => checkName(name, 'room', 'bad_request');
+
+  test.each([
+    'a',
+    'Küche',
+    '会議室',
+    '👩‍👩‍👧‍👦',
+    'with space',
+    '_x',
+    '❤️',
+    'می\u200cخواهم',
+    '\ue000',
+    '...',
+    '.a',
+    'x'.repeat(128),
+    '😀'.repeat(128),
+  ])('takes "%s"', (name) => {
+    expect(checkRoom(name)).toBe(name);
+  });
+
+  test.each([
+    '',
+    '.',
+    '..',
+    '__x',
+    '__lobby__',
+    'x'.repeat(129),
+    '😀'.repeat(129),
+    'a\nb',
+    'a\0',
+    '\u2028',
+    '\ud800',
+    ' ',
+    '\u00a0',
+    '\u3164',
+    'P\u200b',
+    '\u202ekcaJ',
+    '\ufeffa',
+    '\ufffe',
+    '\ufe0f',
+  ])('refuses %j', (name) => {
+    expect(() => checkRoom(name)).toThrow(expect.objectContaining({ code: 'bad_request' }));
+  });
 });
