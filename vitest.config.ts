@@ -78,7 +78,7 @@ const SIMULATIONS = [
   'account-sender',
   'bursts-heard',
   'changes',
-  'client-playout',
+  'client/playout',
   'double-talk',
   'dtx',
   'entries',
@@ -108,15 +108,15 @@ const SIMULATIONS = [
 
 /** Tests that replace modules before they are loaded (`vi.mock`): each has a worker of its own, the others share theirs. */
 const MOCKING = [
-  'packages/client-load',
-  'packages/client-muting',
-  'packages/client-session',
-  'packages/client-webrtc',
+  'packages/client/load',
+  'packages/client/muting',
+  'packages/client/session',
+  'packages/client/webrtc-audio',
   'web/visit',
 ].map((name) => `test/unit/${name}.test.ts`);
 
 /** The longest of these, which run with the long tests: each takes half a minute or more. */
-const LONG_SIMULATIONS = ['decoded-formats', 'detection', 'playout'].map(
+const LONG_SIMULATIONS = ['decoded-formats', 'detection', 'mixing/playout'].map(
   (name) => `test/unit/**/${name}.test.ts`,
 );
 

@@ -1,6 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import {
   copyFileSync,
+  existsSync,
   globSync,
   mkdirSync,
   mkdtempSync,
@@ -9,7 +10,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { dirname, join, matchesGlob } from 'node:path';
+import { dirname, join, matchesGlob, relative } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { LAYERS } from '../../oxlint.config.ts';
 
@@ -42,6 +43,16 @@ test('every file of the program is in exactly one layer', () => {
   const layersOf = (file: string) =>
     layers.filter((layer) => layer.files.some((glob) => matchesGlob(file, glob))).length;
   expect(files.filter((file) => layersOf(file) !== 1)).toEqual([]);
+});
+
+test('each folder of unit tests is one of the code', () => {
+  const folders = globSync('test/unit/**/*.test.ts', { cwd: PROJECT }).map((file) =>
+    dirname(relative('test/unit', file)),
+  );
+  const hasCode = (folder: string) =>
+    ['src', '.'].some((top) => existsSync(join(PROJECT, top, folder)));
+  expect(new Set(folders).size).toBeGreaterThan(30);
+  expect(folders.filter((folder) => !hasCode(folder))).toEqual([]);
 });
 
 test('layers import only layers above them in the list', () => {

@@ -1,11 +1,11 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { parse, parseAllDocuments } from 'yaml';
-import { readSettings } from '../../config/settings.ts';
+import { readSettings } from '../../../config/settings.ts';
 
 /** The settings that kubernetes/ and docker/compose.yaml give to usage workers, beside those of gateways; and the logs of all services. */
 
-const read = (path: string) => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8');
+const read = (path: string) => readFileSync(new URL(`../../../${path}`, import.meta.url), 'utf8');
 
 type Environment = Record<string, string | number>;
 type Compose = {

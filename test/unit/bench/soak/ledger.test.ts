@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { Ledger } from '../../../bench/soak/ledger.ts';
+import { Ledger } from '../../../../bench/soak/ledger.ts';
 
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());

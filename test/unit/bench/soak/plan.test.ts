@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { FAULT_KINDS, planFaults, planVisits, type Visit } from '../../../bench/soak/plan.ts';
+import { FAULT_KINDS, planFaults, planVisits, type Visit } from '../../../../bench/soak/plan.ts';
 
 const faults = (seed: number, durationMs = 600_000) =>
   planFaults({ seed, durationMs, peers: 50, nodes: 2, kinds: FAULT_KINDS });

@@ -5,16 +5,16 @@ import {
   FRAME_MS,
   FRAME_SAMPLES,
   makeChirp,
-} from '../../../packages/canary/src/chirp.ts';
-import { compare, type Comparison } from '../../../packages/canary/src/compare.ts';
-import { type HeardFrame, joinFrames } from '../../../packages/canary/src/ear.ts';
-import { relayOf } from '../../../packages/canary/src/media-transport.ts';
-import { CanaryMetrics } from '../../../packages/canary/src/metrics.ts';
-import { readOptions } from '../../../packages/canary/src/options.ts';
-import { reportCost, reportRound } from '../../../packages/canary/src/report.ts';
-import type { Round } from '../../../packages/canary/src/round.ts';
-import { flawOf } from '../../../packages/canary/src/verdict.ts';
-import { decodeOpus, opusVoice, pcmVoice, readPcm } from '../../../packages/canary/src/voice.ts';
+} from '../../../../packages/canary/src/chirp.ts';
+import { compare, type Comparison } from '../../../../packages/canary/src/compare.ts';
+import { type HeardFrame, joinFrames } from '../../../../packages/canary/src/ear.ts';
+import { relayOf } from '../../../../packages/canary/src/media-transport.ts';
+import { CanaryMetrics } from '../../../../packages/canary/src/metrics.ts';
+import { readOptions } from '../../../../packages/canary/src/options.ts';
+import { reportCost, reportRound } from '../../../../packages/canary/src/report.ts';
+import type { Round } from '../../../../packages/canary/src/round.ts';
+import { flawOf } from '../../../../packages/canary/src/verdict.ts';
+import { decodeOpus, opusVoice, pcmVoice, readPcm } from '../../../../packages/canary/src/voice.ts';
 
 const sentAtMs = Array.from({ length: CHIRP_FRAMES }, (_, frame) => 1000 + frame * FRAME_MS);
 const played = { samples: makeChirp(), sentAtMs };
@@ -216,7 +216,7 @@ describe('the report of a round', () => {
 });
 
 test('the WebRTC stack is a development package of the project, so that the image of the gateway does not have it', () => {
-  const file = new URL('../../../package-lock.json', import.meta.url);
+  const file = new URL('../../../../package-lock.json', import.meta.url);
   const { packages } = JSON.parse(readFileSync(file, 'utf8')) as {
     packages: Record<string, { dev?: boolean }>;
   };

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
 import { type WebSocket, WebSocketServer } from 'ws';
-import { Connection, ServerFault } from '../../../packages/canary/src/connection.ts';
+import { Connection, ServerFault } from '../../../../packages/canary/src/connection.ts';
 
 const WELCOME = JSON.stringify({ type: 'welcome' });
 const fast = { type: 'error', code: 'audio_rate_exceeded', message: 'Too fast.' };

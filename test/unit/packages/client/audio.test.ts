@@ -1,10 +1,10 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import type { AudioParts } from '../../../packages/client/src/room-audio.ts';
-import type { RemotePeer } from '../../../packages/client/src/state.ts';
-import { WebRtcAudio } from '../../../packages/client/src/webrtc/webrtc-audio.ts';
-import { WebSocketAudio } from '../../../packages/client/src/websocket/websocket-audio.ts';
-import { parseClientMessage } from '../../../src/protocol/client-messages.ts';
+import type { AudioParts } from '../../../../packages/client/src/room-audio.ts';
+import type { RemotePeer } from '../../../../packages/client/src/state.ts';
+import { WebRtcAudio } from '../../../../packages/client/src/webrtc/webrtc-audio.ts';
+import { WebSocketAudio } from '../../../../packages/client/src/websocket/websocket-audio.ts';
+import { parseClientMessage } from '../../../../src/protocol/client-messages.ts';
 
 /** Audio of the browser client that is not open yet, or never. Node has neither WebRTC nor Web Audio. */
 

@@ -3,7 +3,7 @@ import { gzipSync } from 'node:zlib';
 import { build } from 'esbuild';
 import { expect, test } from 'vitest';
 
-const CLIENT = join(import.meta.dirname, '../../../packages/client');
+const CLIENT = join(import.meta.dirname, '../../../../packages/client');
 const MAX_BYTES = 25 * 1024;
 
 test('the client without mediasoup-client and codecs is at most 25 KB gzipped', async () => {

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { DeviceWatch } from '../../../packages/client/src/device-watch.ts';
-import type { SoundSettings } from '../../../packages/client/src/room-audio.ts';
+import { DeviceWatch } from '../../../../packages/client/src/device-watch.ts';
+import type { SoundSettings } from '../../../../packages/client/src/room-audio.ts';
 
 /** Devices that go while the client uses them. Browsers of tests have none that could be unplugged. */
 

@@ -1,17 +1,17 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import * as api from '../../../packages/client/src/index.ts';
+import * as api from '../../../../packages/client/src/index.ts';
 import {
   Microphone,
   PartylineClient,
   reasonForCloseCode,
   TokenError,
-} from '../../../packages/client/src/index.ts';
+} from '../../../../packages/client/src/index.ts';
 
 /** The client's API as docs/client.md describes it. */
 
-const PAGE = readFileSync(join(import.meta.dirname, '../../../docs/client.md'), 'utf8');
+const PAGE = readFileSync(join(import.meta.dirname, '../../../../docs/client.md'), 'utf8');
 
 /** The lines of docs/client.md for TypeScript. They are not run: `tsc` checks that they compile. */
 export function forms(client: PartylineClient, show: (...words: unknown[]) => void): void {

@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
-import { FlowWatch } from '../../../packages/client/src/flow-watch.ts';
-import { HealthWatch } from '../../../packages/client/src/health.ts';
-import { Pulse } from '../../../packages/client/src/pulse.ts';
-import type { RoomAudio } from '../../../packages/client/src/room-audio.ts';
-import type { Wire } from '../../../packages/client/src/wire.ts';
+import { FlowWatch } from '../../../../packages/client/src/flow-watch.ts';
+import { HealthWatch } from '../../../../packages/client/src/health.ts';
+import { Pulse } from '../../../../packages/client/src/pulse.ts';
+import type { RoomAudio } from '../../../../packages/client/src/room-audio.ts';
+import type { Wire } from '../../../../packages/client/src/wire.ts';
 
 /** Tests of how the client finds out that audio does not flow, in virtual time. */
 

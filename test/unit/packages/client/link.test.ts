@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { PartylineClient } from '../../../packages/client/src/client.ts';
-import { TokenError } from '../../../packages/client/src/errors.ts';
+import { PartylineClient } from '../../../../packages/client/src/client.ts';
+import { TokenError } from '../../../../packages/client/src/errors.ts';
 
 /** Connections of the browser client that do not come about, in virtual time. */
 

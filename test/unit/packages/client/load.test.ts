@@ -1,9 +1,12 @@
 import { afterEach, expect, test, vi } from 'vitest';
-import { loadAudio } from '../../../packages/client/src/load-audio.ts';
+import { loadAudio } from '../../../../packages/client/src/load-audio.ts';
 
 /** The code of the transports on a network over which that of WebRTC never comes. */
 
-vi.mock('../../../packages/client/src/webrtc/webrtc-audio.ts', () => new Promise(() => undefined));
+vi.mock(
+  '../../../../packages/client/src/webrtc/webrtc-audio.ts',
+  () => new Promise(() => undefined),
+);
 
 afterEach(() => {
   vi.useRealTimers();

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { Microphone } from '../../../packages/client/src/microphone.ts';
+import { Microphone } from '../../../../packages/client/src/microphone.ts';
 
 /** The meter of a microphone, whose rate need not be that of the speakers. Browsers of tests take every rate. */
 

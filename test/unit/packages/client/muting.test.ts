@@ -1,14 +1,14 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { PartylineClient } from '../../../packages/client/src/client.ts';
-import type { SendRequest } from '../../../packages/client/src/connection.ts';
-import { hearMute, tellMute } from '../../../packages/client/src/muting.ts';
+import { PartylineClient } from '../../../../packages/client/src/client.ts';
+import type { SendRequest } from '../../../../packages/client/src/connection.ts';
+import { hearMute, tellMute } from '../../../../packages/client/src/muting.ts';
 import type {
   AudioParts,
   RoomAudio,
   SoundSettings,
-} from '../../../packages/client/src/room-audio.ts';
-import { WebRtcAudio } from '../../../packages/client/src/webrtc/webrtc-audio.ts';
-import { WebSocketAudio } from '../../../packages/client/src/websocket/websocket-audio.ts';
+} from '../../../../packages/client/src/room-audio.ts';
+import { WebRtcAudio } from '../../../../packages/client/src/webrtc/webrtc-audio.ts';
+import { WebSocketAudio } from '../../../../packages/client/src/websocket/websocket-audio.ts';
 
 /** Mutes by the user and by an operator, the microphone of a refused join, and refused speakers, as the browser client sees them. The test is the gateway; Node has no audio of browsers. */
 
@@ -55,7 +55,7 @@ const audioWith = (settings: SoundSettings): RoomAudio => ({
   rtcStats: () => Promise.resolve(undefined),
   close: () => undefined,
 });
-vi.mock('../../../packages/client/src/load-audio.ts', () => ({
+vi.mock('../../../../packages/client/src/load-audio.ts', () => ({
   loadAudio: () => Promise.resolve(openAudio),
 }));
 

@@ -1,5 +1,5 @@
 import { afterEach, expect, test, vi } from 'vitest';
-import { repeat } from '../../../packages/client/src/repeat.ts';
+import { repeat } from '../../../../packages/client/src/repeat.ts';
 
 /** Calls that come again and again, also in hidden pages: there a timer waits for up to a minute that another timer has started. */
 

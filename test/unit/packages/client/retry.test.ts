@@ -3,7 +3,7 @@ import {
   reasonForCloseCode,
   retryDelayMs,
   welcomeTimeoutMs,
-} from '../../../packages/client/src/retry.ts';
+} from '../../../../packages/client/src/retry.ts';
 
 const RESUME_MS = 15_000;
 

@@ -1,10 +1,10 @@
 import { expect, test, vi } from 'vitest';
-import type { Connection, MessageOf } from '../../../packages/client/src/connection.ts';
-import { RequestError } from '../../../packages/client/src/errors.ts';
-import type { RoomAudio, SoundSettings } from '../../../packages/client/src/room-audio.ts';
-import { Room } from '../../../packages/client/src/room.ts';
-import { Wire } from '../../../packages/client/src/wire.ts';
-import type { ServerMessage } from '../../../src/protocol/messages.ts';
+import type { Connection, MessageOf } from '../../../../packages/client/src/connection.ts';
+import { RequestError } from '../../../../packages/client/src/errors.ts';
+import type { RoomAudio, SoundSettings } from '../../../../packages/client/src/room-audio.ts';
+import { Room } from '../../../../packages/client/src/room.ts';
+import { Wire } from '../../../../packages/client/src/wire.ts';
+import type { ServerMessage } from '../../../../src/protocol/messages.ts';
 
 /** One stay in a room of the browser client, in virtual time; connection and audio are the test's. */
 

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { PartylineClient } from '../../../packages/client/src/client.ts';
-import { RequestError } from '../../../packages/client/src/errors.ts';
-import type { AudioParts, RoomAudio } from '../../../packages/client/src/room-audio.ts';
+import { PartylineClient } from '../../../../packages/client/src/client.ts';
+import { RequestError } from '../../../../packages/client/src/errors.ts';
+import type { AudioParts, RoomAudio } from '../../../../packages/client/src/room-audio.ts';
 
 /** Calls of the browser client at moments at which it is not simply in the lobby or in a room. The test is the gateway; Node has no audio of browsers. */
 
@@ -21,7 +21,7 @@ const audioOf = (parts: AudioParts): Partial<RoomAudio> => ({
   close: () => undefined,
   ...special(parts),
 });
-vi.mock('../../../packages/client/src/load-audio.ts', () => ({
+vi.mock('../../../../packages/client/src/load-audio.ts', () => ({
   loadAudio: () => Promise.resolve(audioOf),
 }));
 

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { StatsMeter } from '../../../packages/client/src/stats.ts';
-import { countersOf } from '../../../packages/client/src/webrtc/count-rtc.ts';
+import { StatsMeter } from '../../../../packages/client/src/stats.ts';
+import { countersOf } from '../../../../packages/client/src/webrtc/count-rtc.ts';
 
 /** Statistics of audio over WebRTC, of reports as browsers make them. */
 

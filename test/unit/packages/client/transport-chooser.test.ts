@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest';
-import { FlowWatch } from '../../../packages/client/src/flow-watch.ts';
+import { FlowWatch } from '../../../../packages/client/src/flow-watch.ts';
 import {
   type Health,
   type TransportMemory,
   TransportChooser,
-} from '../../../packages/client/src/transport-chooser.ts';
+} from '../../../../packages/client/src/transport-chooser.ts';
 
 /** Tests of the client's choice between WebRTC and the WebSocket, in virtual time. */
 

@@ -1,12 +1,15 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { beforeAll, expect, test, vi } from 'vitest';
-import type { Connection } from '../../../packages/client/src/connection.ts';
-import { RequestError } from '../../../packages/client/src/errors.ts';
-import { loadAudio } from '../../../packages/client/src/load-audio.ts';
-import type { Room } from '../../../packages/client/src/room.ts';
-import { TransportKeeper } from '../../../packages/client/src/transport-keeper.ts';
-import { type Health, TransportChooser } from '../../../packages/client/src/transport-chooser.ts';
-import { Wire } from '../../../packages/client/src/wire.ts';
+import type { Connection } from '../../../../packages/client/src/connection.ts';
+import { RequestError } from '../../../../packages/client/src/errors.ts';
+import { loadAudio } from '../../../../packages/client/src/load-audio.ts';
+import type { Room } from '../../../../packages/client/src/room.ts';
+import { TransportKeeper } from '../../../../packages/client/src/transport-keeper.ts';
+import {
+  type Health,
+  TransportChooser,
+} from '../../../../packages/client/src/transport-chooser.ts';
+import { Wire } from '../../../../packages/client/src/wire.ts';
 
 /** Changes of way while the client does something else. */
 

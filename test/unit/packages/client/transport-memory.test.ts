@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { transportMemory } from '../../../packages/client/src/transport-memory.ts';
+import { transportMemory } from '../../../../packages/client/src/transport-memory.ts';
 
 /** The networks on which WebRTC did not work, as a browser remembers them. */
 

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { Api, Refusal } from '../../../web/admin/api.ts';
+import { Api, Refusal } from '../../../../web/admin/api.ts';
 
 /** Requests of the operator's page, to a gateway that never answers unless a test says otherwise, in virtual time. */
 
