@@ -49,6 +49,7 @@ const WAITING = [
   'webhook-delivery',
   'webhooks',
   'webhooks-of-rooms',
+  'webhooks-that-hang',
   'webrtc-signaling',
   'whip',
   'whip-lives',

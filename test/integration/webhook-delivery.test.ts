@@ -5,7 +5,6 @@ import {
   webhookOutboxKey,
 } from '../../src/store/keys.ts';
 import { type Change, joined, left, type WebhookEvent } from '../../src/webhooks/events.ts';
-import { workerCounters } from '../../workers/worker-counters.ts';
 import { eventually } from '../support/gateway.ts';
 import { untilTaken, useWebhooks, VISIT, visit } from '../support/use-webhooks.ts';
 
@@ -76,49 +75,6 @@ test('more events of one room than may wait: its oldest are given up', async () 
   const outbox = await openOutbox(redis);
   await eventually('all is told', async () => (await outbox.countOf(id)).dropped === 200);
   expect(await outbox.countOf(id)).toMatchObject({ events: 1004, dropped: 200 });
-});
-
-test('accounts whose endpoints hang are not tried again before their time, and hold nobody up', async () => {
-  const { redis, receiver, accounts, id } = await openHook();
-  const hanging = await openReceiver();
-  hanging.answer = hang;
-  const ids = await Promise.all(
-    Array.from({ length: 10 }, async (_, index) => {
-      const made = { name: `Bob ${index}`, email: 'bob@b', plan: 'pro' } as const;
-      return (await accounts.create({ ...made, webhook_url: hanging.url })).id;
-    }),
-  );
-  const node = await openNode(redis);
-  for (let room = 0; room < 10; room += 1) {
-    for (const hangingId of ids) visit(node, hangingId, `room ${room}`);
-  }
-  await eventually('all wait', async () => (await countWaiting(redis)).events === 40 * ids.length);
-  const { failed } = workerCounters.webhookRequests;
-  await openWorker(redis, {
-    requestTimeoutMs: 1000,
-    firstRetryMs: 100_000,
-    longestRetryMs: 100_000,
-  });
-  const isTold = (events: number) => () => receiver.story.length === events;
-  for (let room = 0; room < 20; room += 1) visit(node, id, `room ${room}`);
-  await eventually('the other is told', isTold(80));
-  const hasFailed = () => workerCounters.webhookRequests.failed - failed === 10 * ids.length;
-  await eventually('each has failed', hasFailed);
-  for (let room = 0; room < 20; room += 1) visit(node, id, `later ${room}`);
-  await eventually('the other is told again', isTold(160));
-  // Fewer on a busy machine, where requests end before they are received.
-  expect(hanging.received.length).toBeLessThanOrEqual(10 * ids.length);
-  const store = await openStore(redis);
-  const evals = async () => {
-    const stats = await store.run((client) => client.info('commandstats'));
-    return Number(/cmdstat_evalsha:calls=(\d+)/.exec(stats)?.[1] ?? 0);
-  };
-  await eventually('nothing is on its way', async () => {
-    const first = await evals();
-    await new Promise((resolve) => setTimeout(resolve, 500));
-    // A worker looks around a few times a second, with the times of this test.
-    return (await evals()) - first < 200;
-  });
 });
 
 test('a corrected URL is tried at once, and the backlog is sent without further waits', async () => {
