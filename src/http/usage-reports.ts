@@ -16,13 +16,13 @@ import type { UsageReader } from '../usage/usage-reader.ts';
  * event loop nor takes much memory. The reports of an account are sent one after the other.
  */
 export class UsageReports {
-  readonly #reader: UsageReader;
+  readonly #reader: Pick<UsageReader, 'read'>;
   readonly #nowMs: () => number;
   readonly #queue: ReportQueue;
   readonly #withinMs: number;
 
   /** @param nowMs clock by which minutes are counted, ms since 1970 */
-  constructor(reader: UsageReader, nowMs: () => number, timings: Timings['usage']) {
+  constructor(reader: Pick<UsageReader, 'read'>, nowMs: () => number, timings: Timings['usage']) {
     this.#reader = reader;
     this.#nowMs = nowMs;
     this.#queue = new ReportQueue(timings.reportRetryAfterMs);

@@ -67,7 +67,7 @@ const LATEST_MS = Date.UTC(9999, 0, 1);
  * @throws {PartylineError} `bad_request`; reading its records throws `overloaded`
  */
 export function reportUsage(
-  reader: UsageReader,
+  reader: Pick<UsageReader, 'read'>,
   accountId: number,
   query: UsageQuery,
   nowMs: number,
