@@ -23,6 +23,15 @@ async function open() {
   return { redis, gateway, store, accounts: new Accounts(store) };
 }
 
+type Media = 'websocket' | 'webrtc';
+
+/** Opens the client of alice, in room a with these media. */
+async function enterWith(media: Media, gateway: { url: string; apiKey?: string }) {
+  const client = await connect(gateway, { room: '__lobby__' });
+  await client.ask({ type: 'join', room: 'a', ...(media === 'webrtc' && { media }) }, 'joined');
+  return client;
+}
+
 /** Returns the credentials with which a client resumes. */
 async function resumption(client: TestClient) {
   const { session_id, resume_token } = await client.next('welcome');
@@ -71,7 +80,7 @@ test.each(['websocket', 'webrtc'])(
   },
 );
 
-test.each(['websocket', 'webrtc'])(
+test.each(['websocket', 'webrtc'] as const)(
   'the place of a %s peer ends when the minutes are used up while it is kept, and the others are told',
   async (media) => {
     const redis = await openRedis();
@@ -80,8 +89,7 @@ test.each(['websocket', 'webrtc'])(
     const { apiKey, id } = await createAccount(redis, 'free');
     const free = { url: gateway.url, apiKey };
     const bob = await enter(free, 'bob');
-    const alice = await connect(free, { room: '__lobby__' });
-    await alice.ask({ type: 'join', room: 'a', ...(media === 'webrtc' && { media }) }, 'joined');
+    const alice = await enterWith(media, free);
     alice.vanish();
     await eventually('its place is kept', () => gateway.counts().sessions === 1);
     await new UsageStore(await openStore(redis)).write([used(id, FREE_PLAN_MS)]);
@@ -90,28 +98,34 @@ test.each(['websocket', 'webrtc'])(
   },
 );
 
-test('kept places end when the account is suspended', async () => {
-  const { redis, gateway, accounts } = await open();
-  const { apiKey, id } = await createAccount(redis, 'pro');
-  const alice = await enter({ url: gateway.url, apiKey }, 'alice');
-  alice.vanish();
-  await eventually('its place is kept', () => gateway.counts().sessions === 0);
-  expect(gateway.counts().rooms).toBe(1);
-  await accounts.update(id, { status: 'suspended' });
-  await eventually('its place is given up', () => gateway.counts().rooms === 0);
-});
+test.each(['websocket', 'webrtc'] as const)(
+  'the kept place of a %s peer ends when the account is suspended',
+  async (media) => {
+    const { redis, gateway, accounts } = await open();
+    const { apiKey, id } = await createAccount(redis, 'pro');
+    const alice = await enterWith(media, { url: gateway.url, apiKey });
+    alice.vanish();
+    await eventually('its place is kept', () => gateway.counts().sessions === 0);
+    expect(gateway.counts().rooms).toBe(1);
+    await accounts.update(id, { status: 'suspended' });
+    await eventually('its place is given up', () => gateway.counts().rooms === 0);
+  },
+);
 
-test('a kept place ends when its key is revoked, and the others are told', async () => {
-  const { redis, gateway, accounts } = await open();
-  const { apiKey, id } = await createAccount(redis, 'pro');
-  const second = await accounts.addKey(id);
-  const bob = await enter({ url: gateway.url, apiKey }, 'bob');
-  const alice = await enter({ url: gateway.url, apiKey: second.apiKey }, 'alice');
-  alice.vanish();
-  await eventually('its place is kept', () => gateway.counts().sessions === 1);
-  await accounts.revokeKey(id, second.id);
-  expect(await bob.next('peer_left')).toMatchObject({ peer: 'alice', reason: 'unauthorized' });
-});
+test.each(['websocket', 'webrtc'] as const)(
+  'the kept place of a %s peer ends when its key is revoked, and the others are told',
+  async (media) => {
+    const { redis, gateway, accounts } = await open();
+    const { apiKey, id } = await createAccount(redis, 'pro');
+    const second = await accounts.addKey(id);
+    const bob = await enter({ url: gateway.url, apiKey }, 'bob');
+    const alice = await enterWith(media, { url: gateway.url, apiKey: second.apiKey });
+    alice.vanish();
+    await eventually('its place is kept', () => gateway.counts().sessions === 1);
+    await accounts.revokeKey(id, second.id);
+    expect(await bob.next('peer_left')).toMatchObject({ peer: 'alice', reason: 'unauthorized' });
+  },
+);
 
 test.each(['same', 'another'])(
   'a client that comes back to the %s node with a token that does not allow to publish is heard no more',
@@ -151,22 +165,24 @@ test('a client that comes back to another node when the minutes are used up is i
   expect(other!.counts().rooms).toBe(0);
 });
 
-test.each(['suspended', 'revoked'] as const)(
-  'a client whose account or key is %s does not come back',
-  async (what) => {
-    const { redis, gateway, accounts } = await open();
-    const { apiKey, id, keyId } = await createAccount(redis, 'pro');
-    const alice = await enter({ url: gateway.url, apiKey }, 'alice');
-    const session = await resumption(alice);
-    alice.vanish();
-    await eventually('its place is kept', () => gateway.counts().sessions === 0);
-    if (what === 'suspended') await accounts.update(id, { status: 'suspended' });
-    else await accounts.revokeKey(id, keyId);
-    const again = await connect({ url: gateway.url, apiKey }, { room: '__lobby__', ...session });
-    expect(await again.closed).toBe(what === 'suspended' ? 4403 : 4401);
-    await eventually('its place is given up', () => gateway.counts().rooms === 0);
-  },
-);
+test.each([
+  ['suspended', 'websocket'],
+  ['revoked', 'websocket'],
+  ['suspended', 'webrtc'],
+  ['revoked', 'webrtc'],
+] as const)('a client whose account or key is %s does not come back (%s)', async (what, media) => {
+  const { redis, gateway, accounts } = await open();
+  const { apiKey, id, keyId } = await createAccount(redis, 'pro');
+  const alice = await enterWith(media, { url: gateway.url, apiKey });
+  const session = await resumption(alice);
+  alice.vanish();
+  await eventually('its place is kept', () => gateway.counts().sessions === 0);
+  if (what === 'suspended') await accounts.update(id, { status: 'suspended' });
+  else await accounts.revokeKey(id, keyId);
+  const again = await connect({ url: gateway.url, apiKey }, { room: '__lobby__', ...session });
+  expect(await again.closed).toBe(what === 'suspended' ? 4403 : 4401);
+  await eventually('its place is given up', () => gateway.counts().rooms === 0);
+});
 
 test('the time without a connection is not counted as minutes where no media flows', async () => {
   const gateway = await openGateway(KEEP, { usage: { writeEveryMs: 50 } });
