@@ -1,20 +1,23 @@
 import type { FastifyBaseLogger } from 'fastify';
 import { networkOf } from '../network-of.ts';
 
-/** Number of addresses that are counted separately within an interval; the rest is summed up together. */
-const MAX_ADDRESSES = 1000;
+/** Number of networks that are counted separately; refusals of further networks are summed under `others`. */
+const MAX_NETWORKS = 1000;
 const OTHERS = 'others';
 
-type Refusals = { byReason: Record<string, number>; isTold: boolean };
+/** Number of refusals by their reason. */
+type Refusals = Record<string, number>;
 
 /**
- * Sums up refusals of unauthenticated requests in the log: at most two lines per interval for each address,
- * the first at once.
+ * Sums up refusals of unauthenticated requests in the log. The first refusal of a network is logged at once, further
+ * ones as one line at the end of each interval, until an interval has none: one line per interval, and one more at the
+ * beginning.
  */
 export class RefusalLog {
   readonly #log: FastifyBaseLogger;
   readonly #timer: NodeJS.Timeout;
-  readonly #addresses = new Map<string, Refusals>();
+  /** Refusals that are not logged yet, of each network that was refused in this interval or summed up at its beginning. */
+  readonly #networks = new Map<string, Refusals>();
 
   /** @param everyMs the interval */
   constructor(log: FastifyBaseLogger, everyMs: number) {
@@ -25,15 +28,14 @@ export class RefusalLog {
   /** @param reason code of the error, or HTTP status */
   add(address: string, reason: string): void {
     const network = networkOf(address);
-    const isKnown = this.#addresses.has(network) || this.#addresses.size < MAX_ADDRESSES;
-    const key = isKnown ? network : OTHERS;
-    const refusals = this.#addresses.get(key);
+    const isCounted = this.#networks.has(network) || this.#networks.size < MAX_NETWORKS;
+    const key = isCounted ? network : OTHERS;
+    const refusals = this.#networks.get(key);
     if (refusals) {
-      refusals.byReason[reason] = (refusals.byReason[reason] ?? 0) + 1;
-      refusals.isTold = false;
+      refusals[reason] = (refusals[reason] ?? 0) + 1;
       return;
     }
-    this.#addresses.set(key, { byReason: {}, isTold: true });
+    this.#networks.set(key, {});
     this.#log.info({ address: key, refused: { [reason]: 1 } }, 'request refused');
   }
 
@@ -43,9 +45,13 @@ export class RefusalLog {
   }
 
   #flush(): void {
-    for (const [address, { byReason, isTold }] of this.#addresses) {
-      if (!isTold) this.#log.info({ address, refused: byReason }, 'further requests refused');
+    for (const [address, refused] of this.#networks) {
+      if (Object.keys(refused).length === 0) {
+        this.#networks.delete(address);
+        continue;
+      }
+      this.#log.info({ address, refused }, 'further requests refused');
+      this.#networks.set(address, {});
     }
-    this.#addresses.clear();
   }
 }
