@@ -34,6 +34,7 @@ const WAITING = [
   'resume-elsewhere',
   'resume-limits',
   'resume-settings',
+  'room-ports',
   'rooms',
   'rtp-rate',
   'state-format',
