@@ -59,8 +59,11 @@ function produce(member: Member, ssrc: number): void {
   });
 }
 
-/** Connects the transport by which a browser hears, with real ICE and DTLS: the gateway offers most consumers only afterwards. */
-async function listen(member: Member, transport: MediaTransport): Promise<void> {
+/**
+ * Connects the transport by which a browser hears, with real ICE and DTLS: the gateway offers most consumers only afterwards.
+ * @returns when it was connected, by `performance.now()`
+ */
+async function listen(member: Member, transport: MediaTransport): Promise<number> {
   const description = member.joined?.webrtc?.recv_transport;
   if (!description) throw new Error('the gateway gave no transports');
   const isTaken = Promise.withResolvers<void>();
@@ -72,12 +75,14 @@ async function listen(member: Member, transport: MediaTransport): Promise<void> 
   });
   await isTaken.promise;
   await transport.connect(description);
+  return performance.now();
 }
 
 let startMs = 0;
 let toldMs = 0;
 /** Notes that all have been told; what else happens in the moment does not count. */
 const noteTold = () => (toldMs ||= performance.now() - startMs);
+let offeredAfterMs: number | undefined;
 
 /** Everything before the moment; returns what happens in it. */
 const PREPARE: Record<Moment, () => Promise<() => Promise<void>>> = {
@@ -87,13 +92,15 @@ const PREPARE: Record<Moment, () => Promise<() => Promise<void>>> = {
     return async () => {
       for (const member of members) member.send({ type: 'join', room: ROOM, media: 'webrtc' });
       const waiting = new Set(members);
-      const listening: Promise<void>[] = [];
+      const listening: Promise<number>[] = [];
+      let producedAtMs = 0;
       await all(members, 'joined', (member) => {
         if (!member.joined) return false;
         if (waiting.delete(member)) {
           const place = members.indexOf(member);
           produce(member, 1000 + place);
-          listening.push(listen(member, transports[place]!));
+          producedAtMs = performance.now();
+          listening[place] = listen(member, transports[place]!);
         }
         return true;
       });
@@ -103,7 +110,12 @@ const PREPARE: Record<Moment, () => Promise<() => Promise<void>>> = {
       ]);
       noteTold();
       await all(members, 'has resumed all', ({ consumers }) => consumers.resumed === OTHERS);
-      await Promise.all(listening);
+      const connectedAtMs = await Promise.all(listening);
+      const waits = members.map(
+        ({ consumers }, place) =>
+          consumers.offeredAtMs - Math.max(connectedAtMs[place]!, producedAtMs),
+      );
+      offeredAfterMs = Math.max(...waits);
     };
   },
   '400 peers come into one room': async () => {
@@ -155,5 +167,5 @@ await told;
 startMs = performance.now();
 await begin();
 noteTold();
-const report: CrowdReport = { toldMs };
+const report: CrowdReport = { toldMs, ...(offeredAfterMs !== undefined && { offeredAfterMs }) };
 process.send?.(report);

@@ -31,15 +31,16 @@ const FIELDS_AT_ONCE = 2000;
 export const MOMENT_GOALS = { gapMs: 60, toldMs: 3000 };
 
 export const MOMENTS_HEADING =
-  '| large moments | longest gap | quiet | loop p99 | all told after | |\n| --- | --- | --- | --- | --- | --- |\n';
+  '| large moments | longest gap | quiet | loop p99 | all told after | after connecting | |\n| --- | --- | --- | --- | --- | --- | --- |\n';
 
 /** Two peers of one account talk while many of another do the same thing at once: measures what the two hear of it. */
 export async function reportMoment(index: number): Promise<Row> {
   const moment = MOMENTS[index]!;
-  const { gapMs, quietMs, loopMs, toldMs } = await measure(index);
+  const { gapMs, quietMs, loopMs, toldMs, offeredAfterMs } = await measure(index);
   const isTimely = isReport(moment) || toldMs <= MOMENT_GOALS.toldMs;
   const isMet = gapMs - quietMs <= MOMENT_GOALS.gapMs && isTimely;
-  const cells = [moment, ms(gapMs), ms(quietMs), ms(loopMs), ms(toldMs), met(isMet)];
+  const offered = offeredAfterMs === undefined ? '–' : ms(offeredAfterMs);
+  const cells = [moment, ms(gapMs), ms(quietMs), ms(loopMs), ms(toldMs), offered, met(isMet)];
   return { text: `| ${cells.join(' | ')} |\n`, isMet };
 }
 
@@ -77,13 +78,13 @@ async function measure(index: number) {
   if (isDeath(moment)) other!.killProcess();
   if (isDrain(moment))
     await askOperator(gateway.url, '/api/admin/drain', { deadline_ms: DRAIN_MS });
-  const { toldMs } = await told;
+  const { toldMs, offeredAfterMs } = await told;
   await sleep(AFTER_MS);
   const gapMs = await askGap(listeners);
   const { loopDelayP99Ms: loopMs } = await gateway.askProbe();
   // It would wait for its clients.
   if (isDrain(moment)) gateway.killProcess();
-  return { gapMs, quietMs, loopMs, toldMs };
+  return { gapMs, quietMs, loopMs, toldMs, offeredAfterMs };
 }
 
 /** Another node, on the core of the load. */

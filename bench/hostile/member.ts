@@ -22,8 +22,8 @@ export class Member {
   /** Number of other peers in its room, as it was told. */
   others = 0;
   hasLeft = false;
-  /** Number of consumers that it was offered, and of those that it has resumed. */
-  readonly consumers = { offered: 0, resumed: 0 };
+  /** Number of consumers that it was offered, and of those that it has resumed; time of the last offer by `performance.now()`. */
+  readonly consumers = { offered: 0, resumed: 0, offeredAtMs: 0 };
   onTransportConnected = () => {};
   onDraining = () => {};
   onClose = () => {};
@@ -90,6 +90,7 @@ export class Member {
         break;
       case 'new_consumer':
         this.consumers.offered += 1;
+        this.consumers.offeredAtMs = performance.now();
         this.send({ type: 'resume_consumer', consumer_id: message['consumer_id'] });
         break;
       case 'transport_connected':

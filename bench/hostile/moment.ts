@@ -13,5 +13,10 @@ export type Moment = (typeof MOMENTS)[number];
 /** Addresses of the crowd's node and of another one. */
 export type Places = { url: string; otherUrl: string; apiKey: string };
 
-/** Report of the crowd to its parent: time from the beginning until everybody was told of everybody, ms. */
-export type CrowdReport = { toldMs: number };
+/** Report of the crowd to its parent. */
+export type CrowdReport = {
+  /** Time from the beginning until everybody was told of everybody, ms. */
+  toldMs: number;
+  /** Longest time from when a browser had connected, and all had begun to produce, until its last consumer was offered, ms. */
+  offeredAfterMs?: number;
+};
