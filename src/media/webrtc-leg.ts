@@ -1,3 +1,4 @@
+import { errors } from 'mediasoup';
 import type {
   Consumer,
   DtlsParameters,
@@ -49,6 +50,8 @@ export class WebRtcLeg {
   readonly #events: WebRtcLegEvents;
   readonly #consumers = new Map<string, Consumer>();
   #producer: Producer | 'opening' | 'ended' | undefined;
+  /** True once mediasoup has said that this browser can receive a producer. */
+  #canConsume = false;
   #isPaused = false;
   #isMuted = false;
   /** Resolves when the last request to pause or resume the producer has been answered. */
@@ -224,19 +227,23 @@ export class WebRtcLeg {
 
   /**
    * Prepares to hear a producer; nothing is sent until {@link resumeConsumer}. Returns undefined if this
-   * browser cannot receive it.
+   * browser cannot receive it, or if the producer has ended.
+   * @param rtpCapabilities capabilities of the browser, the same in each call
    * @throws {PartylineError} `media_lost` if the leg closes meanwhile
    */
   async consume(
     producerId: string,
     rtpCapabilities: RtpCapabilities,
   ): Promise<{ id: string; rtpParameters: RtpParameters } | undefined> {
-    if (!this.#host.router.canConsume({ producerId, rtpCapabilities })) return undefined;
-    const consumer = await this.#recvTransport.consume({
-      producerId,
-      rtpCapabilities,
-      paused: true,
+    // All producers of a router have the same codec, and each question copies parameters.
+    this.#canConsume ||= this.#host.router.canConsume({ producerId, rtpCapabilities });
+    if (!this.#canConsume) return undefined;
+    const options = { producerId, rtpCapabilities, paused: true };
+    const consumer = await this.#recvTransport.consume(options).catch((fault: unknown) => {
+      if (fault instanceof errors.NotFoundError) return undefined;
+      throw fault;
     });
+    if (!consumer) return undefined;
     if (this.#recvTransport.closed) {
       consumer.close();
       throw mediaLost(undefined);

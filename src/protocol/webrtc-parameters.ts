@@ -100,3 +100,9 @@ export const canHearOpus = ({ codecs = [] }: RtpCapabilities): boolean =>
     ({ mimeType, clockRate, channels }) =>
       mimeType.toLowerCase() === 'audio/opus' && clockRate === 48_000 && channels === 2,
   );
+
+/** Returns the part of a browser's capabilities that matters for audio. mediasoup copies them for each consumer. */
+export const capabilitiesOfAudio = ({ codecs, headerExtensions }: RtpCapabilities) => ({
+  codecs: codecs?.filter(({ mimeType }) => mimeType.toLowerCase().startsWith('audio/')) ?? [],
+  headerExtensions: headerExtensions?.filter(({ kind }) => kind === 'audio') ?? [],
+});

@@ -15,7 +15,7 @@ import type {
   WebRtcDescription,
 } from '../protocol/messages.ts';
 import { mayNotPublish, PartylineError, replaced, rtpExceeded } from '../protocol/errors.ts';
-import { canHearOpus } from '../protocol/webrtc-parameters.ts';
+import { canHearOpus, capabilitiesOfAudio } from '../protocol/webrtc-parameters.ts';
 import { RtpWatch } from '../bridge/rtp-watch.ts';
 import type { Peer, ClientConnection, RoomProducer } from './peer.ts';
 import { PendingConsumers } from './pending-consumers.ts';
@@ -75,7 +75,7 @@ export class WebRtcPeer implements Peer {
     this.#connection = connection;
     this.#leg = leg;
     this.#routerRtpCapabilities = routerRtpCapabilities;
-    this.#rtpCapabilities = rtpCapabilities;
+    this.#rtpCapabilities = capabilitiesOfAudio(rtpCapabilities);
   }
 
   /**

@@ -1,4 +1,5 @@
-import { expect, test } from 'vitest';
+import { errors } from 'mediasoup';
+import { expect, test, vi } from 'vitest';
 import {
   WebRtcLeg,
   type WebRtcLegEvents,
@@ -130,4 +131,19 @@ test.each([
   transport.closed = how !== 'ends';
   answer.reject(new Error('Channel request handler with ID c not found'));
   await expect(resumed).rejects.toMatchObject({ code });
+});
+
+test('consume() asks once what a browser can receive, and ignores a producer that has ended', async () => {
+  const canConsume = vi.fn<() => boolean>().mockReturnValue(true);
+  const consumer = { id: 'c', on: () => {} };
+  const consume = vi
+    .fn<() => Promise<typeof consumer>>()
+    .mockResolvedValueOnce(consumer)
+    .mockRejectedValueOnce(new errors.NotFoundError('Producer with id "q" not found'));
+  const transport = { closed: false, observer, on: () => {}, consume };
+  const host = { router: { createWebRtcTransport: async () => transport, canConsume } };
+  const leg = await WebRtcLeg.open(host as unknown as WebRtcLegHost, {} as WebRtcLegEvents);
+  expect(await leg.consume('p', {})).toBe(consumer);
+  expect(await leg.consume('q', {})).toBeUndefined();
+  expect(canConsume).toHaveBeenCalledTimes(1);
 });
