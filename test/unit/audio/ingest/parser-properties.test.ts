@@ -159,20 +159,45 @@ describe.each(CONTAINERS)('%s', (container, open, streams) => {
   test('the only fault is one that the client is told, once', () => {
     fc.assert(
       fc.property(anyStream, cuts, (stream, lengths) => {
-        const faults: unknown[] = [];
-        const packets = { push: () => {}, skip: () => {}, close: () => {} };
-        const ingest = new ContainerIngest(container, packets, (fault) => faults.push(fault));
-        for (const part of cutAt(stream, lengths)) ingest.push(part, 0);
-        ingest.close();
+        const faults = faultsOf(container, cutAt(stream, lengths));
         expect(faults.length).toBeLessThanOrEqual(1);
         expect(faults.every((fault) => fault instanceof PartylineError)).toBe(true);
         // Not the bytes themselves.
-        const whole = { depth: Infinity, maxArrayLength: Infinity, maxStringLength: Infinity };
-        expect(inspect(faults[0], { ...whole, compact: true }).length).toBeLessThan(4000);
+        expect(whole(faults[0]).length).toBeLessThan(4000);
       }),
     );
   });
 });
+
+test.each<[Container, string]>([
+  // An EBML header without content; no element begins with a zero byte.
+  ['webm_opus', '1a45dfa380'],
+  ['ogg_opus', '4f67675300020000'],
+])('%s that breaks in a long message: one fault, without the bytes', (container, start) => {
+  const message = Buffer.concat([Buffer.from(start, 'hex'), Buffer.alloc(60_000)]);
+  const faults = faultsOf(container, [message, message]);
+  expect(faults).toEqual([expect.any(PartylineError)]);
+  expect(whole(faults[0]).length).toBeLessThan(4000);
+});
+
+/** Faults that a client is told of a stream that comes in parts. */
+function faultsOf(container: Container, parts: Buffer[]): unknown[] {
+  const faults: unknown[] = [];
+  const packets = { push: () => {}, skip: () => {}, close: () => {} };
+  const ingest = new ContainerIngest(container, packets, (fault) => faults.push(fault));
+  for (const part of parts) ingest.push(part, 0);
+  ingest.close();
+  return faults;
+}
+
+/** Returns all of a fault as text, with what it holds. */
+const whole = (fault: unknown) =>
+  inspect(fault, {
+    depth: Infinity,
+    maxArrayLength: Infinity,
+    maxStringLength: Infinity,
+    compact: true,
+  });
 
 /** Wraps bytes so that each that is read is counted. */
 function countReads(original: Buffer): { packet: Buffer; reads: () => number } {
