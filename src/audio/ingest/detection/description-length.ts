@@ -59,14 +59,18 @@ const BYTE_HASHES = crypto.getRandomValues(new Int32Array(256));
 /**
  * Returns the number of bytes that do not belong to a repetition of earlier bytes. In a tone whose period is a whole number
  * of samples only the first period is new.
+ * @param seen empty set for all windows of the bytes
  */
-export function novelBytesOf(bytes: Buffer): number {
-  const seen = new WindowSet(bytes.length);
+export function novelBytesOf(
+  bytes: Buffer,
+  byteHashes = BYTE_HASHES,
+  seen = new WindowSet(bytes.length),
+): number {
   let novel = Math.min(bytes.length, REPEATED_BYTES - 1);
   let hash = 0;
   for (let i = 0; i < bytes.length; i += 1) {
     // A rolling hash of the last 32 bytes: older bytes have been shifted out.
-    hash = (Math.imul(hash, 2) + BYTE_HASHES[bytes[i]!]!) | 0;
+    hash = (Math.imul(hash, 2) + byteHashes[bytes[i]!]!) | 0;
     if (i >= REPEATED_BYTES - 1 && seen.add(hash)) novel += 1;
   }
   return novel;

@@ -6,6 +6,7 @@ import {
   WeighingTurns,
 } from '../../../../../src/audio/ingest/detection/detector.ts';
 import { WindowSet } from '../../../../../src/audio/ingest/detection/window-set.ts';
+import { collidingBytes } from '../../../../support/colliding-bytes.ts';
 import { seededRandom } from '../../../../support/random.ts';
 
 /** Cost of hostile bytes for the detector: counted, not timed. */
@@ -45,6 +46,20 @@ test('novelBytesOf() of a stretch that comes twice: once', () => {
   expect(novelBytesOf(stretch)).toBe(2000);
   expect(novelBytesOf(Buffer.concat([stretch, stretch]))).toBe(2031);
   expect(novelBytesOf(Buffer.alloc(4000))).toBe(32);
+});
+
+test('novelBytesOf() of bytes chosen with its hashes known: a bounded number of probes each', () => {
+  const random = seededRandom(4);
+  const ofBytes = Int32Array.from({ length: 256 }, () => Math.floor(random() * 2 ** 32) | 0);
+  const multiplier = 0x9e3779b1;
+  const shift = 32 - Math.log2(2 * 2 * WINDOWS);
+  const slotOf = (hash: number) => Math.imul(hash | 1, multiplier) >>> shift;
+  const bytes = collidingBytes(WINDOWS, { ofBytes, slotOf });
+  const seen = new WindowSet(WINDOWS, multiplier);
+  expect(novelBytesOf(bytes, ofBytes, seen)).toBe(WINDOWS);
+  // The bytes do collide: without a bound there would be thousands of probes for each.
+  expect(seen.probes).toBeGreaterThan((MAX_PROBES / 2) * WINDOWS);
+  expect(seen.probes).toBeLessThanOrEqual(MAX_PROBES * WINDOWS);
 });
 
 test('FormatDetector.push() of very small messages, as fast as they come: not more than 1024 are held', () => {
