@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { collidingBytes } from '../../test/support/colliding-bytes.ts';
 import type { MessageAttack, Told } from './attack.ts';
 
 /** Attacks by messages: what a client with a valid key can send over `/ws`. */
@@ -116,12 +117,30 @@ const MOST_OWN_MIXES = 50;
 /** Returns volumes that make a mix for a single listener necessary, and another than those before. */
 const volumesOf = (n: number) => ({ ada: ((n % 10) + 1) / 20, bob: ((n % 7) + 1) / 10 });
 
-/** Bytes of which long runs repeat after others that differ: costly to a detector that looks for repetitions. */
-const REPETITIVE = Buffer.concat(
-  Array.from({ length: 300 }, (_, n) =>
-    Buffer.concat([Buffer.from([n, n >> 8]), Buffer.alloc(70)]),
-  ),
-);
+/** Constants by which the detector of formats hashed bytes once: all bits of each look random. */
+const FORMER_HASHES = Int32Array.from({ length: 256 }, (_, byte) => {
+  const mixed = Math.imul(byte + 1, 0x9e3779b1);
+  return Math.imul(mixed ^ (mixed >>> 15), 0x85ebca77);
+});
+/** Mask of the slots of the largest table that a detector makes: of 64 KB. */
+const FORMER_SLOTS = 2 ** 18 - 1;
+const COLLIDING_MESSAGE_BYTES = 21_600;
+const COLLIDING_MESSAGES = 3;
+
+let colliding: Buffer[] | undefined;
+
+/** Returns messages whose bytes are chosen against {@link FORMER_HASHES}, with which 8 KB took 40 ms. */
+const collidingMessages = (): Buffer[] => (colliding ??= chooseColliding());
+
+function chooseColliding(): Buffer[] {
+  const bytes = collidingBytes(COLLIDING_MESSAGES * COLLIDING_MESSAGE_BYTES, {
+    ofBytes: FORMER_HASHES,
+    slotOf: (hash) => (hash >>> 1) & FORMER_SLOTS,
+  });
+  return Array.from({ length: COLLIDING_MESSAGES }, (_, n) =>
+    bytes.subarray(n * COLLIDING_MESSAGE_BYTES, (n + 1) * COLLIDING_MESSAGE_BYTES),
+  );
+}
 
 export const MESSAGE_ATTACKS: MessageAttack[] = [
   {
@@ -248,10 +267,9 @@ export const MESSAGE_ATTACKS: MessageAttack[] = [
     messages: () => repeat(Buffer.alloc(1)),
   },
   {
-    name: 'bytes that repeat, and `configure` of `auto`, ten times a second',
+    name: 'bytes whose hashes collide, and `configure` of `auto`, ten times a second',
     query: { ...IN_ROOM, audio: 'auto' },
-    messages: () =>
-      repeat(REPETITIVE, REPETITIVE, REPETITIVE, json({ type: 'configure', audio: 'auto' })),
+    messages: () => repeat(...collidingMessages(), json({ type: 'configure', audio: 'auto' })),
     perSecond: 40,
   },
   {
