@@ -62,7 +62,7 @@ const STAYING = [
   /^partyline:usage:open(:\d+(:[\dT:-]+)?)?$/,
   /^partyline:usage:months:\d+$/,
   /^partyline:webhooks:(outbox:\d+\n|rooms:\d+$)/,
-  /^partyline:webhooks:(accounts|counts|dropped|dropped_of|nodes|numbers|seen)$/,
+  /^partyline:webhooks:(accounts|counts|dropped|dropped_of|holders|nodes|numbers|seen)$/,
 ];
 export const mayStay = (key: string) => STAYING.some((pattern) => pattern.test(key));
 

@@ -40,6 +40,8 @@ type AnyAttack = {
   provokes?: string;
   /** Largest number of clients, where one process cannot be more. */
   mostClients?: number;
+  /** The account's webhook takes requests and answers none; a usage worker sends to it. */
+  hasHangingWebhook?: true;
   /** Nothing of it is for a server that only relays: there is no floor but quiet. */
   hasNoFloor?: true;
 };

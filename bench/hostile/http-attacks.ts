@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { AttackContext, RawAttack } from './attack.ts';
 import { CONNECT_AGAIN_MS, isLost, keepWaiting, MAX_UNSENT_BYTES, openTcp, turn } from './tcp.ts';
@@ -75,14 +76,25 @@ async function findLongestFile(url: string): Promise<string> {
   return longest;
 }
 
-/** Gets some paths in turn without a key, each when the one before is answered, again and again. */
-function getInTurn(findPaths: (url: string) => Promise<string[]>): RawAttack['open'] {
+/** Returns a key that no account has. */
+const guessKey = () => `pl_${randomBytes(32).toString('base64url')}`;
+
+/**
+ * Gets some paths in turn, each when the one before is answered, again and again.
+ * @param makeKey returns the key of a request; by default there is none
+ */
+function getInTurn(
+  findPaths: (url: string) => Promise<string[]>,
+  makeKey?: () => string,
+): RawAttack['open'] {
   return async (context) => {
     const paths = await findPaths(context.url);
     return async () => {
       for (let n = 0; !context.isOver(); n += 1) {
         try {
-          const response = await fetch(new URL(paths[n % paths.length]!, context.url));
+          const response = await fetch(new URL(paths[n % paths.length]!, context.url), {
+            ...(makeKey && { headers: { authorization: `Bearer ${makeKey()}` } }),
+          });
           const { byteLength } = await response.arrayBuffer();
           context.noteAccepted();
           context.noteTold(String(response.status));
@@ -130,6 +142,16 @@ export const HTTP_ATTACKS: RawAttack[] = [
   {
     name: 'HTTP requests one after another: `/metrics` and `/%6detrics`',
     open: getInTurn(async () => ['/metrics', '/%6detrics']),
+  },
+  {
+    name: 'HTTP requests one after another: `/api/me`, each with another wrong key',
+    open: getInTurn(async () => ['/api/me'], guessKey),
+    provokes: '401',
+  },
+  {
+    name: 'HTTP requests one after another: `/api/admin/nodes`, each with another wrong key of the operator',
+    open: getInTurn(async () => ['/api/admin/nodes'], guessKey),
+    provokes: '401',
   },
   {
     name: `${SLOW_BODIES} HTTP requests with a body of a byte a second (${MOST_SLOW_CLIENTS} clients in place of 500)`,

@@ -1,8 +1,12 @@
+import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import { createClient } from 'redis';
+import { WEBHOOK_PREFIX } from '../../src/store/keys.ts';
 import { makeCertificates, type TestCertificates } from '../../test/support/certificates.ts';
 import { timingsOf } from '../../test/support/process.ts';
 import { Child } from '../child.ts';
@@ -28,6 +32,7 @@ const RESUME_MS = 1000;
 /** Time for the gateway to let go of what the attackers left: the longest that is waited, and what comes after. */
 const MAX_GONE_MS = 45_000;
 const SETTLE_MS = 1000;
+const MAX_WORKER_START_MS = 15_000;
 /** Interval at which the gateway writes minutes, so that what an attack leaves in Redis is there when it is looked at. */
 const USAGE_WRITE_MS = 500;
 /** Longest duration of the second attack, after which no more memory may be in use than after the first. */
@@ -47,6 +52,8 @@ type AttackLoad = {
   plan: 'free' | 'pro';
   seconds: number;
   certificates: TestCertificates | undefined;
+  /** Webhook of the account that needs a usage worker, because somebody listens there. */
+  hangingEndpoint: string | undefined;
 };
 
 /** Two peers of one account talk while a client, or 500, of another account attack: measures what the two hear of it. */
@@ -59,6 +66,7 @@ export async function reportAttack(index: number, clients: number, seconds: numb
     plan: clients === 1 ? 'free' : 'pro',
     seconds,
     certificates: 'isOverTls' in wanted ? await openCertificates(opened) : undefined,
+    hangingEndpoint: wanted.hasHangingWebhook ? await openHangingEndpoint(opened) : undefined,
   };
   const floor = 'hasNoFloor' in wanted ? undefined : await measureFloor(load);
   const measured = { ...(await measure(load)), floor };
@@ -72,6 +80,15 @@ async function openCertificates(opened: AsyncDisposableStack): Promise<TestCerti
   const trusted = await readFile(certificates.caFile, 'utf8');
   setDefaultCACertificates([...getCACertificates('default'), trusted]);
   return certificates;
+}
+
+/** Opens a server that takes requests and answers none. @returns its URL */
+async function openHangingEndpoint(opened: AsyncDisposableStack): Promise<string> {
+  const server = opened.use(createServer());
+  opened.defer(() => server.closeAllConnections());
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
 }
 
 /** Environment of a row's clients. */
@@ -102,7 +119,7 @@ async function measureFloor(load: AttackLoad): Promise<Floor> {
 }
 
 async function measure(load: AttackLoad): Promise<Omit<Measured, 'floor'>> {
-  const { plan, seconds, certificates } = load;
+  const { plan, seconds, certificates, hangingEndpoint } = load;
   await using opened = new AsyncDisposableStack();
   const timings = timingsOf({ usage: { writeEveryMs: USAGE_WRITE_MS } });
   const gateway = opened.use(
@@ -112,11 +129,16 @@ async function measure(load: AttackLoad): Promise<Omit<Measured, 'floor'>> {
         OPERATOR_KEY,
         RESUME_MS: String(RESUME_MS),
         ...timings,
+        ...(hangingEndpoint && { USAGE_WORKERS: '1' }),
         ...(certificates && { TLS_CERT: certificates.certFile, TLS_KEY: certificates.keyFile }),
       },
     }),
   );
-  const { api_key: key } = await createAccount(gateway.url, plan, REFUSING_ENDPOINT);
+  const { api_key: key } = await createAccount(
+    gateway.url,
+    plan,
+    hangingEndpoint ?? REFUSING_ENDPOINT,
+  );
   const listeners = opened.adopt(
     openListeners(gateway.url, gateway.apiKey, environmentOf(load)),
     (child) => child.stop(),
@@ -124,6 +146,7 @@ async function measure(load: AttackLoad): Promise<Omit<Measured, 'floor'>> {
   await listeners.ready();
   const redis = await openRedis(gateway.dataDir);
   opened.defer(() => redis.destroy());
+  if (hangingEndpoint) await webhookWorker(redis);
   await sleep(1000);
   await askGap(listeners);
   await sleep(QUIET_SECONDS * 1000);
@@ -191,6 +214,15 @@ async function openRedis(dataDir: string): Promise<Redis> {
   const client = createClient({ socket: { path: join(dataDir, 'redis.sock'), tls: false } });
   await client.connect();
   return client as Redis;
+}
+
+/** Waits until a usage worker can send webhooks. */
+async function webhookWorker(redis: Redis): Promise<void> {
+  const deadlineMs = performance.now() + MAX_WORKER_START_MS;
+  while ((await redis.exists(`${WEBHOOK_PREFIX}workers`)) === 0) {
+    if (performance.now() > deadlineMs) throw new Error('the usage worker did not start');
+    await sleep(100);
+  }
 }
 
 /** Memory of its data. */

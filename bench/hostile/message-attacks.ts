@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
-import { collidingBytes } from '../../test/support/colliding-bytes.ts';
 import type { MessageAttack, Told } from './attack.ts';
+import { collidingMessages } from './colliding-messages.ts';
 
 /** Attacks by messages: what a client with a valid key can send over `/ws`. */
 
@@ -117,31 +117,6 @@ const MOST_OWN_MIXES = 50;
 /** Returns volumes that make a mix for a single listener necessary, and another than those before. */
 const volumesOf = (n: number) => ({ ada: ((n % 10) + 1) / 20, bob: ((n % 7) + 1) / 10 });
 
-/** Constants by which the detector of formats hashed bytes once: all bits of each look random. */
-const FORMER_HASHES = Int32Array.from({ length: 256 }, (_, byte) => {
-  const mixed = Math.imul(byte + 1, 0x9e3779b1);
-  return Math.imul(mixed ^ (mixed >>> 15), 0x85ebca77);
-});
-/** Mask of the slots of the largest table that a detector makes: of 64 KB. */
-const FORMER_SLOTS = 2 ** 18 - 1;
-const COLLIDING_MESSAGE_BYTES = 21_600;
-const COLLIDING_MESSAGES = 3;
-
-let colliding: Buffer[] | undefined;
-
-/** Returns messages whose bytes are chosen against {@link FORMER_HASHES}, with which 8 KB took 40 ms. */
-const collidingMessages = (): Buffer[] => (colliding ??= chooseColliding());
-
-function chooseColliding(): Buffer[] {
-  const bytes = collidingBytes(COLLIDING_MESSAGES * COLLIDING_MESSAGE_BYTES, {
-    ofBytes: FORMER_HASHES,
-    slotOf: (hash) => (hash >>> 1) & FORMER_SLOTS,
-  });
-  return Array.from({ length: COLLIDING_MESSAGES }, (_, n) =>
-    bytes.subarray(n * COLLIDING_MESSAGE_BYTES, (n + 1) * COLLIDING_MESSAGE_BYTES),
-  );
-}
-
 export const MESSAGE_ATTACKS: MessageAttack[] = [
   {
     name: '`configure` of the format without pause',
@@ -188,6 +163,12 @@ export const MESSAGE_ATTACKS: MessageAttack[] = [
   {
     name: '`join` of ever new rooms',
     messages: () => numbered((n) => json({ type: 'join', room: `r${n}` })),
+  },
+  {
+    name: '`join` of ever new rooms, 20 times a second, with a webhook that takes requests and answers none',
+    messages: () => numbered((n) => json({ type: 'join', room: `r${n}` })),
+    perSecond: 20,
+    hasHangingWebhook: true,
   },
   {
     name: '`join` of two rooms in turn',
@@ -288,6 +269,13 @@ export const MESSAGE_ATTACKS: MessageAttack[] = [
     messages: () => numbered(() => randomBytes(16_384)),
   },
   { name: 'connects and goes', messages: () => repeat(undefined), reconnectAfter: 1 },
+  {
+    name: 'connects with a wrong key, again and again',
+    query: { api_key: 'pl_wrong' },
+    messages: () => repeat(undefined),
+    reconnectAfter: 1,
+    provokes: '4401',
+  },
   {
     name: 'connects, joins and goes',
     messages: () => numbered((n) => json({ type: 'join', room: `r${n}` })),

@@ -89,6 +89,7 @@ test('memory after a second attack, and keys that never expire, are judged', () 
 test('keys of rooms and of connections may not stay', () => {
   expect(mayStay('partyline:usage:open:2:2026-01-26T18:17')).toBe(true);
   expect(mayStay('partyline:webhooks:outbox:2\nattacked')).toBe(true);
+  expect(mayStay('partyline:webhooks:holders')).toBe(true);
   expect(mayStay('partyline:webhooks:peers:2\nattacked')).toBe(false);
   expect(mayStay('partyline:ccu:2')).toBe(false);
 });
