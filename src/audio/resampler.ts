@@ -13,9 +13,12 @@ export type ResamplerFactory = (fromHz: number, toHz: number) => Resampler;
 const QUALITY = 5;
 const BYTES_PER_FLOAT = 4;
 
-/** Loads the Speex resampler (WebAssembly). */
-export async function loadResampler(): Promise<ResamplerFactory> {
-  const speex = await loadSpeex();
+/**
+ * Loads the Speex resampler (WebAssembly).
+ * @param load returns its functions and memory
+ */
+export async function loadResampler(load = loadSpeex): Promise<ResamplerFactory> {
+  const speex = await load();
   const allocate = (bytes: number): number => {
     const address = speex._malloc(bytes);
     if (address === 0) throw new Error(`no memory for ${bytes} bytes of the resampler`);

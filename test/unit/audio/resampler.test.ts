@@ -1,4 +1,5 @@
-import { expect, test } from 'vitest';
+import loadSpeex from '@echogarden/speex-resampler-wasm';
+import { expect, test, vi } from 'vitest';
 import { loadResampler } from '../../../src/audio/resampler.ts';
 
 const openResampler = await loadResampler();
@@ -41,4 +42,21 @@ test('process() after close() throws, also when another resampler has its memory
     expect(resampler.process(new Float32Array(882)).length).toBeGreaterThan(900);
     resampler.close();
   }
+});
+
+test('memory that is not to be had: an error that says so, nothing written, and as before once it is', async () => {
+  const speex = await loadSpeex();
+  const open = await loadResampler(() => Promise.resolve(speex));
+  const resampler = open(44_100, 48_000);
+  const samples = new Float32Array(882).fill(0.5);
+  // The module replaces its function at the first call, which is over.
+  const allocate = vi.spyOn(speex, '_malloc');
+  const start = speex.HEAPF32.slice(0, 2 * samples.length);
+  allocate.mockReturnValueOnce(0);
+  expect(() => resampler.process(samples)).toThrow(/^no memory for \d+ bytes of the resampler$/);
+  allocate.mockReturnValueOnce(0);
+  expect(() => open(48_000, 8000)).toThrow('no memory for 8 bytes of the resampler');
+  expect(speex.HEAPF32.slice(0, start.length)).toEqual(start);
+  expect(resampler.process(samples).length).toBeGreaterThan(900);
+  resampler.close();
 });
