@@ -70,13 +70,16 @@ export class Tokens {
 
   /**
    * @param mayBeExpired true to accept a token that has expired
-   * @throws {PartylineError} `unauthorized` if it was not signed by this cluster, has been changed or has
-   * expired; `overloaded`
+   * @throws {PartylineError} `unauthorized` if it is longer than any token, was not signed by this cluster, has been changed
+   * or has expired; `overloaded`
    */
   async verify(
     token: string,
     mayBeExpired = false,
   ): Promise<{ owner: TokenOwner; grant: Grant; signedBy: string }> {
+    if (token.length > MAX_TOKEN_CHARACTERS) {
+      throw new PartylineError('unauthorized', 'The token is not valid.');
+    }
     const { claims, signedBy } = await this.#keys.verify(token, { ...READING, mayBeExpired });
     const { sub, key: keyId, peer, rooms, publish } = claims;
     const owner = { accountId: Number(sub), keyId };

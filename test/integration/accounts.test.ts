@@ -1,5 +1,5 @@
 import * as fc from 'fast-check';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { Accounts } from '../../src/accounts/accounts.ts';
 import { LONGEST_LIFE_SECONDS, SigningKeys } from '../../src/accounts/signing-keys.ts';
 import { Tokens } from '../../src/accounts/tokens.ts';
@@ -483,9 +483,12 @@ describe('tokens', () => {
       .map(([at, text]) => token.slice(0, at) + text + token.slice(at + text.length));
     const parts = fc.array(fc.base64String(), { minLength: 2, maxLength: 4 });
     const others = parts.map((encoded) => encoded.join('.'));
+    const looks = vi.spyOn(store, 'run');
     await fc.assert(
       fc.asyncProperty(fc.oneof(changed, others, fc.string()), async (text) => {
+        looks.mockClear();
         const read = await tokens.verify(text).catch((fault: unknown) => fault);
+        expect(looks.mock.calls.length).toBeLessThanOrEqual(1);
         // The last bits of a signature's Base64 mean nothing.
         expect(read).toBeOneOf([
           expect.objectContaining({ code: 'unauthorized' }),
@@ -494,6 +497,28 @@ describe('tokens', () => {
       }),
       { seed: 20_261_122, numRuns: 300 },
     );
+  });
+
+  test('one that is longer than any token: not valid, before its signature is looked at', async () => {
+    const store = await openStore(await openRedis());
+    const keys = new SigningKeys(store, { wallMs: Date.now });
+    const tokens = new Tokens(keys);
+    const signed = (padding: number) => {
+      const claims = {
+        key: 'key',
+        peer: 'ada',
+        rooms: '*',
+        publish: false,
+        a: 'a'.repeat(padding),
+      };
+      return keys.sign({ issuer: 'partyline', accountId: 7, claims, ttlSeconds: 60 });
+    };
+    const { jwt } = await signed(8000);
+    expect(await tokens.verify(jwt)).toMatchObject({ owner: { accountId: 7, keyId: 'key' } });
+    const { jwt: tooLong } = await signed(9000);
+    const verify = vi.spyOn(keys, 'verify');
+    await expect(tokens.verify(tooLong)).rejects.toMatchObject({ code: 'unauthorized' });
+    expect(verify).not.toHaveBeenCalled();
   });
 
   test('a token lets its peer into its rooms, and into no other', async () => {
