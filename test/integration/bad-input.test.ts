@@ -190,6 +190,15 @@ describe('bad input', () => {
     expect(await client.next('error')).toMatchObject({ code: 'message_too_big' });
   });
 
+  test('a text of more than 64 KiB is refused for its length, before it is parsed', async () => {
+    const client = await connect({ room: 'a' });
+    await client.next('joined');
+    client.send('['.repeat(65_537));
+    expect(await client.closed).toBe(1009);
+    const errors = client.messages.filter(({ type }) => type === 'error');
+    expect(errors).toEqual([expect.objectContaining({ code: 'message_too_big' })]);
+  });
+
   test.each(['mix', 'forward'])(
     'an Opus packet that is padded to 64 KiB is heard without its padding: delivery=%s',
     async (delivery) => {

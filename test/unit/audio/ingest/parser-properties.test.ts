@@ -1,7 +1,7 @@
 import buffer from 'node:buffer';
 import { inspect } from 'node:util';
 import * as fc from 'fast-check';
-import { beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test, vi } from 'vitest';
 import { type Codecs, loadCodecs } from '../../../../src/audio/codecs.ts';
 import { ContainerIngest } from '../../../../src/audio/ingest/container-ingest.ts';
 import type { ContainerReader, PacketSink } from '../../../../src/audio/ingest/container-reader.ts';
@@ -19,6 +19,7 @@ import { PartylineError } from '../../../../src/protocol/errors.ts';
 import { MessageError, parseClientMessage } from '../../../../src/protocol/client-messages.ts';
 import { isRtcp, parseRtpPacket, writeRtpPacket } from '../../../../src/rtp/packet.ts';
 import { readQuery } from '../../../../src/admission/query.ts';
+import { parseQueryString } from '../../../../src/http/query-string.ts';
 import { oggOpus, webmOpus } from '../../../support/containers.ts';
 
 /**
@@ -279,13 +280,31 @@ describe('Opus packets', () => {
 describe('RTP packets', () => {
   const level = fc.integer({ min: 1, max: 14 });
 
+  /** Head without CSRCs, and a header extension of one-byte elements, which may be padding alone. */
+  const extended = fc
+    .tuple(
+      fc.nat(200),
+      fc.oneof(
+        bytes(800),
+        fc.nat(800).map((length) => Buffer.alloc(length)),
+      ),
+      bytes(20),
+    )
+    .map(([words, elements, rest]) => {
+      const head = Buffer.alloc(16);
+      head[0] = 0x90;
+      head.writeUInt32BE(0xbede0000 + words, 12);
+      return Buffer.concat([head, elements, rest]);
+    });
+  const datagram = fc.oneof(
+    bytes(200),
+    extended,
+    fc
+      .tuple(fc.nat(63), fc.nat(255), bytes(200))
+      .map(([flags, type, rest]) => Buffer.concat([Buffer.of(0x80 | flags, type), rest])),
+  );
+
   test('of any bytes: refused, or a payload that lies within them', () => {
-    const datagram = fc.oneof(
-      bytes(200),
-      fc
-        .tuple(fc.nat(63), fc.nat(255), bytes(200))
-        .map(([flags, type, rest]) => Buffer.concat([Buffer.of(0x80 | flags, type), rest])),
-    );
     fc.assert(
       fc.property(datagram, level, (packet, extensionId) => {
         expect(isRtcp(packet)).toBeTypeOf('boolean');
@@ -296,6 +315,17 @@ describe('RTP packets', () => {
         expect(payload.length).toBeLessThanOrEqual(packet.length - 12);
         expect(audioLevel).toBeGreaterThanOrEqual(0);
         expect(audioLevel).toBeLessThanOrEqual(127);
+      }),
+    );
+  });
+
+  test('no byte of the extension is read twice', () => {
+    fc.assert(
+      fc.property(datagram, level, (original, extensionId) => {
+        const { packet, reads } = countReads(original);
+        parseRtpPacket(packet, extensionId);
+        // Three more: the flags, the type and the length of the padding.
+        expect(reads()).toBeLessThanOrEqual(original.length + 3);
       }),
     );
   });
@@ -362,6 +392,8 @@ describe('client messages', () => {
     'configure',
     'connect_transport',
     'produce',
+    'pause_producer',
+    'resume_producer',
     'resume_consumer',
     'restart_ice',
     '__proto__',
@@ -371,9 +403,13 @@ describe('client messages', () => {
     'media',
     'id',
     'audio',
+    'audio_out',
+    'delivery',
     'volume',
     'mute',
     'transport_id',
+    'producer_id',
+    'consumer_id',
     'rtp_parameters',
     'dtls_parameters',
     'rtp_capabilities',
@@ -414,27 +450,67 @@ describe('client messages', () => {
   });
 });
 
-test('a query of any text is read, or refused with a fault that is told', () => {
+/** Number of parameters that `/ws` knows. */
+const QUERY_NAMES = 10;
+
+describe('queries', () => {
   const name = fc.constantFrom('room', 'peer', 'audio', 'audio_out', 'delivery', 'stats', 'token');
   const value = fc.oneof(
     fc.string({ unit: 'binary' }),
     fc.string(),
     fc.constantFrom('a', '__lobby__', 'opus', 'pcm_s16le;rate=8000;channels=1', 'mix', '%', '%00'),
+    // Longer than any name.
+    fc.nat(4000).map((length) => 'a'.repeat(length)),
   );
   const encoded = fc.tuple(name, value, fc.boolean()).map(([key, text, isEncoded]) => {
     const wellFormed = text.toWellFormed();
     return `${key}=${isEncoded ? encodeURIComponent(wellFormed) : wellFormed}`;
   });
-  const url = fc.oneof(
-    fc.string().map((text) => `/ws?${text}`),
-    fc.array(encoded, { maxLength: 8 }).map((parts) => `/ws?room=a&peer=b&${parts.join('&')}`),
-    fc.array(encoded, { maxLength: 8 }).map((parts) => `/ws?${parts.join('&')}`),
+  const parameters = fc.array(encoded, { maxLength: 8 }).map((parts) => parts.join('&'));
+  const query = fc.oneof(
+    fc.string(),
+    parameters,
+    parameters.map((text) => `room=a&peer=b&${text}`),
   );
-  fc.assert(
-    fc.property(url, (text) => {
-      const fault = faultOf(() => readQuery(text));
-      expect(fault === undefined || fault instanceof PartylineError).toBe(true);
-      expect(fault?.message.length ?? 0).toBeLessThan(400);
-    }),
-  );
+  const sum = (lengths: number[]) => lengths.reduce((total, length) => total + length, 0);
+
+  test('of any text: read, or refused with a fault that is told', () => {
+    fc.assert(
+      fc.property(query, (text) => {
+        const fault = faultOf(() => readQuery(`/ws?${text}`));
+        expect(fault === undefined || fault instanceof PartylineError).toBe(true);
+        expect(fault?.message.length ?? 0).toBeLessThan(400);
+      }),
+    );
+  });
+
+  test('the parameters are searched once for each name, and the characters of one value are counted', () => {
+    using searches = vi.spyOn(URLSearchParams.prototype, 'getAll');
+    using splits = vi.spyOn(Array, 'from');
+    fc.assert(
+      fc.property(query, (text) => {
+        searches.mockClear();
+        splits.mockClear();
+        faultOf(() => readQuery(`/ws?${text}`));
+        const names = searches.mock.calls.map(([searched]) => searched);
+        expect(new Set(names).size).toBe(names.length);
+        expect(names.length).toBeLessThanOrEqual(QUERY_NAMES);
+        const split = splits.mock.calls.map(([from]) =>
+          typeof from === 'string' ? from.length : 0,
+        );
+        expect(sum(split)).toBeLessThanOrEqual(text.length);
+      }),
+    );
+  });
+
+  test('of any text: each value is held once, and no longer than it came', () => {
+    const repeated = fc.nat(2000).map((times) => 'a=b&'.repeat(times));
+    fc.assert(
+      fc.property(fc.oneof(query, repeated), (text) => {
+        const values = Object.values(parseQueryString(text)).flat();
+        expect(values.length).toBeLessThanOrEqual(text.split('&').length);
+        expect(sum(values.map((held) => held.length))).toBeLessThanOrEqual(text.length);
+      }),
+    );
+  });
 });
