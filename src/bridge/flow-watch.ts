@@ -14,6 +14,8 @@ const MAX_DROPPED_MS = 100;
 const MAX_DROPPED_WINDOWS = 3;
 /** Maximum credit, ms: sound of that much time may have been held up by a stall. A pause looks the same, and gives as much. */
 const MAX_CREDIT_MS = 4000;
+/** Time from the first message, ms, within which messages belong to the same piece: its sound was recorded before it came. */
+const FIRST_PIECE_MS = 50;
 
 /**
  * Watches the lead of a client over real time. `xoff`: the client does not return to real time by itself; `xon`: it
@@ -29,6 +31,7 @@ export class FlowWatch {
   #excessBeforeMs = 0;
   /** Number of consecutive windows in which too much was dropped. */
   #droppedWindows = 0;
+  #firstAtMs: number | undefined;
   #atMs: number | undefined;
   #receivedMs = 0;
   /** Time that has passed less the sound that came in it, ms. */
@@ -82,6 +85,11 @@ export class FlowWatch {
     this.#creditMs = Math.min(MAX_CREDIT_MS, this.#creditMs + passedMs);
     this.#creditMs -= receivedMs - this.#receivedMs;
     this.#receivedMs = receivedMs;
+    this.#firstAtMs ??= nowMs;
+    // Only what a first piece holds beyond the longest one came too early.
+    if (nowMs <= this.#firstAtMs + FIRST_PIECE_MS) {
+      this.#creditMs = Math.min(0, MAX_LEAD_MS - receivedMs);
+    }
     if (leadMs < IN_TIME_MS) this.#debtMs = Math.min(this.#debtMs, Math.max(0, -this.#creditMs));
   }
 

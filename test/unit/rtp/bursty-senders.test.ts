@@ -17,14 +17,14 @@ type Sent = Packet & { atMs: number };
 /** One message: when it comes, how many packets it holds. */
 type Message = { atMs: number; packets: number };
 
-/** Plays messages through a pacer and the watch over it, on a clock of 20 ms ticks, as an uplink does. */
+/** Plays messages through a pacer and the watch over it, on a clock of 20 ms ticks from the first message on, as an uplink does. */
 function playThrough(messages: Message[], { durationMs = 20, untilMs = 0 } = {}) {
   const pacer = new Pacer<Packet>();
   const watch = new FlowWatch();
   const sent: Sent[] = [];
   const flow: { event: string; atMs: number }[] = [];
   let number = 0;
-  let nextTickMs = 0;
+  let nextTickMs = messages[0]!.atMs;
   let receivedMs = 0;
   const act = (atMs: number) => {
     for (let due = pacer.take(atMs); due; due = pacer.take(atMs)) sent.push({ ...due, atMs });
@@ -39,8 +39,8 @@ function playThrough(messages: Message[], { durationMs = 20, untilMs = 0 } = {})
     for (let i = 0; i < packets; i += 1, number += 1) {
       pacer.push({ number, durationMs, isQuiet: false, gapMs: 0, isSpare: false }, atMs);
       receivedMs += durationMs;
+      act(atMs);
     }
-    act(atMs);
   }
   tickUntil(Math.max(untilMs, (messages.at(-1)?.atMs ?? 0) + 4000));
   /** Silences of more than a frame: their times and durations. */
@@ -127,6 +127,22 @@ describe('a sender of pieces is heard whole, with one pause at most in the first
       expect(flow).toEqual([]);
       expect(pacer.droppedMs).toBeLessThan(60 * (packets - 50) * 20 + 1);
       expect(pacer.bufferedMs).toBe(0);
+    },
+  );
+
+  test.each([
+    [500, 300],
+    [500, 500],
+    [1000, 600],
+    [1000, 900],
+    [2000, 1500],
+    [2000, 1800],
+  ])(
+    'pieces of %i ms, the first %i ms late: neither told to wait nor closed',
+    (pieceMs, lateMs) => {
+      const [first, ...rest] = pieces(pieceMs, { perMessage: pieceMs / 20, toMs: 20_000 });
+      const { flow } = playThrough([{ ...first!, atMs: first!.atMs + lateMs }, ...rest]);
+      expect(flow).toEqual([]);
     },
   );
 
