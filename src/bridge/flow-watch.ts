@@ -8,36 +8,42 @@ const MAX_AHEAD_FOR_MS = 3000;
 const MAX_LEAD_MS = 2300;
 /** Time for which audio must be ahead to exceed the limit, ms: no voice client sends it (docs/protocol.md, 4422). */
 const MAX_EXCEEDED_MS = 5000;
-/** Length of a window, and dropped audio, ms, from which the window counts as ahead of time, even if the rest of its audio was not. */
+/** Minimum length of a window, ms. It ends with the next piece after that, which holds the sound of the pause or the stall before it. */
 const WINDOW_MS = 1000;
-const MAX_DROPPED_MS = 100;
-const MAX_DROPPED_WINDOWS = 3;
-/** Maximum credit, ms: sound of that much time may have been held up by a stall. A pause looks the same, and gives as much. */
-const MAX_CREDIT_MS = 4000;
-/** Time from the first message, ms, within which messages belong to the same piece: its sound was recorded before it came. */
-const FIRST_PIECE_MS = 50;
+/** Maximum sound of a window as a share of its time: a fast clock and the padding of pieces remain below it. */
+const MAX_RATE = 1.1;
+/** Maximum lead of padded pieces, ms: 8 % of the four pieces of 2 s after which the pacer knows them. */
+const MAX_PADDED_LEAD_MS = 640;
+/**
+ * Maximum credit and debt, ms. Sound of that much time may have been held up by a stall; a pause looks the same, and gives as much. A
+ * client that was told to wait waits no longer than that.
+ */
+const MAX_BALANCE_MS = 4000;
+/** Time from its first message, ms, in which a piece comes. */
+const PIECE_MS = 50;
 
 /**
  * Watches the lead of a client over real time. `xoff`: the client does not return to real time by itself; `xon`: it
  * has returned; `exceeded`: it has been ahead for more than five seconds, and still sends. Pure.
  *
  * A lead alone does not mean that a client is too fast: the pacer takes a stall of the network for a pause, and all that was held up
- * comes ahead of what it then expects. So sound is compared with the time that has passed, too: a client that has sent no more is in time.
+ * comes ahead of what it then expects. So sound is compared with the time that has passed, too: a client that has sent no more is in
+ * time. Nor does a small lead mean that a client is in time, because the pacer drops what is ahead: so the rate of each window counts.
  */
 export class FlowWatch {
   #isOff = false;
   #inTimeAtMs: number | undefined;
-  #windowEndsAtMs = -Infinity;
-  #excessBeforeMs = 0;
-  /** Number of consecutive windows in which too much was dropped. */
-  #droppedWindows = 0;
   #firstAtMs: number | undefined;
   #atMs: number | undefined;
   #receivedMs = 0;
   /** Time that has passed less the sound that came in it, ms. */
   #creditMs = 0;
-  /** Minimum debt in this window, ms, while the lead was in time. */
-  #debtMs = Infinity;
+  /** Beginning of the window, and all sound that had come by then; its end, once the last piece of it has begun. */
+  #window = { atMs: Infinity, receivedMs: 0, endsAtMs: Infinity };
+  /** True if the sound of the last window came faster than real time. */
+  #isFast = false;
+  /** Audio that had been dropped, ms, when a window last was in time, or a pause as long as what was dropped. */
+  #excessInTimeMs = 0;
 
   /** True if the client was told to wait, and not yet to go on. */
   get isOff(): boolean {
@@ -56,53 +62,58 @@ export class FlowWatch {
     receivedMs: number,
   ): 'xoff' | 'xon' | 'exceeded' | undefined {
     const isSending = receivedMs > this.#receivedMs;
-    this.#balance(nowMs, leadMs, receivedMs);
-    this.#countDropped(nowMs, excessMs);
+    if (nowMs > this.#window.endsAtMs) this.#endWindow(leadMs, excessMs);
+    if (isSending && nowMs >= this.#window.atMs + WINDOW_MS) {
+      this.#window.endsAtMs = Math.min(this.#window.endsAtMs, nowMs + PIECE_MS);
+    }
+    this.#balance(nowMs, receivedMs);
     const isOnTheWholeInTime = this.#creditMs >= -IN_TIME_MS;
-    if (isOnTheWholeInTime) this.#droppedWindows = 0;
-    if (isOnTheWholeInTime || leadMs < IN_TIME_MS) this.#inTimeAtMs = nowMs;
+    const isInTime = isOnTheWholeInTime || (leadMs < IN_TIME_MS && !this.#isFast);
+    if (isInTime) this.#inTimeAtMs = nowMs;
     this.#inTimeAtMs ??= nowMs;
-    const aheadForMs = Math.max(nowMs - this.#inTimeAtMs, this.#droppedWindows * WINDOW_MS);
+    const aheadForMs = nowMs - this.#inTimeAtMs;
     if (aheadForMs > MAX_EXCEEDED_MS && isSending) return 'exceeded';
+    // The lead as the client made it: what the pacer has dropped of it counts, too.
+    const madeMs = leadMs + excessMs - this.#excessInTimeMs;
+    if (madeMs < 0) this.#excessInTimeMs = excessMs;
     if (!this.#isOff) {
-      const isAhead =
-        aheadForMs > MAX_AHEAD_FOR_MS ||
-        leadMs > MAX_LEAD_MS ||
-        this.#droppedWindows >= MAX_DROPPED_WINDOWS;
-      if (!isAhead) return undefined;
+      if (aheadForMs <= MAX_AHEAD_FOR_MS && madeMs <= MAX_LEAD_MS) return undefined;
       this.#isOff = true;
       return 'xoff';
     }
-    if (leadMs >= GO_ON_MS || this.#droppedWindows > 0) return undefined;
+    if (leadMs >= GO_ON_MS || !isInTime) return undefined;
     this.#isOff = false;
+    this.#excessInTimeMs = excessMs;
     return 'xon';
   }
 
-  #balance(nowMs: number, leadMs: number, receivedMs: number): void {
+  #balance(nowMs: number, receivedMs: number): void {
     // Sound that was held before it came here may be older than the last tick.
     const passedMs = Math.max(0, nowMs - (this.#atMs ?? nowMs));
     this.#atMs = Math.max(nowMs, this.#atMs ?? nowMs);
-    this.#creditMs = Math.min(MAX_CREDIT_MS, this.#creditMs + passedMs);
-    this.#creditMs -= receivedMs - this.#receivedMs;
+    const creditMs = Math.min(MAX_BALANCE_MS, this.#creditMs + passedMs);
+    this.#creditMs = Math.max(-MAX_BALANCE_MS, creditMs - (receivedMs - this.#receivedMs));
     this.#receivedMs = receivedMs;
     this.#firstAtMs ??= nowMs;
-    // Only what a first piece holds beyond the longest one came too early.
-    if (nowMs <= this.#firstAtMs + FIRST_PIECE_MS) {
+    // The first piece was recorded before it came: only what it holds beyond the longest one is too early.
+    if (nowMs <= this.#firstAtMs + PIECE_MS) {
       this.#creditMs = Math.min(0, MAX_LEAD_MS - receivedMs);
+      this.#beginWindow(this.#firstAtMs + PIECE_MS);
     }
-    if (leadMs < IN_TIME_MS) this.#debtMs = Math.min(this.#debtMs, Math.max(0, -this.#creditMs));
   }
 
-  #countDropped(nowMs: number, excessMs: number): void {
-    if (nowMs < this.#windowEndsAtMs) return;
-    // A window that ended long ago was followed by silence.
-    const isNext = nowMs < this.#windowEndsAtMs + WINDOW_MS;
-    const isOver = isNext && excessMs - this.#excessBeforeMs > MAX_DROPPED_MS;
-    this.#droppedWindows = isOver ? this.#droppedWindows + 1 : 0;
-    // A fast clock, or padding, that the pacer makes up for is forgiven.
-    if (!isOver && this.#debtMs < Infinity) this.#creditMs += this.#debtMs;
-    this.#debtMs = Infinity;
-    this.#excessBeforeMs = excessMs;
-    this.#windowEndsAtMs = nowMs + WINDOW_MS;
+  #endWindow(leadMs: number, excessMs: number): void {
+    const { atMs, receivedMs, endsAtMs } = this.#window;
+    this.#isFast = this.#receivedMs - receivedMs > (endsAtMs - atMs) * MAX_RATE;
+    if (!this.#isFast) {
+      this.#excessInTimeMs = excessMs;
+      // A fast clock, or padding, that the pacer makes up for is forgiven.
+      if (leadMs < MAX_PADDED_LEAD_MS) this.#creditMs = Math.max(0, this.#creditMs);
+    }
+    this.#beginWindow(endsAtMs);
+  }
+
+  #beginWindow(atMs: number): void {
+    this.#window = { atMs, receivedMs: this.#receivedMs, endsAtMs: Infinity };
   }
 }

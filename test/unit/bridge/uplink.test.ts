@@ -156,6 +156,8 @@ describe('send() in virtual time', () => {
     [2, 20],
     [100, 1000],
     [50, 500],
+    [150, 1500],
+    [200, 2000],
   ])(
     '%i packets every %i ms, twice real time: told to wait, and closed within 10 s',
     (packets, everyMs) => {
@@ -242,6 +244,14 @@ describe('send() in virtual time', () => {
     const { heard, told } = sendAll(messages, { whenTold: 'wait', untilMs: 40_000 });
     expect(heard).toBe(600);
     expect(told.slice(0, 2)).toEqual(['xoff', 'xon']);
+  });
+
+  test('six seconds at twice real time after even sound and a pause: told to wait, although the pause would allow them', () => {
+    const messages = [
+      ...evenly(5000),
+      ...evenly(3000, 10).map(({ atMs }) => ({ atMs: atMs + 10_000 })),
+    ];
+    expect(sendAll(messages, { untilMs: 20_000 }).told).toEqual(['xoff', 'xon']);
   });
 
   test('a client that resumes while it is to wait is told so again, and then that it may go on', () => {

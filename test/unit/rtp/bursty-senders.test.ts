@@ -131,6 +131,25 @@ describe('a sender of pieces is heard whole, with one pause at most in the first
   );
 
   test.each([
+    [1500, 0.06],
+    [1500, 0.075],
+    [2000, 0.04],
+    [2000, 0.06],
+    [2000, 0.075],
+  ])(
+    'pieces of %i ms, each a file with padding of a share of %d: neither told to wait nor closed',
+    (pieceMs, padding) => {
+      const messages = upTo(30).map((piece) => ({
+        atMs: piece * pieceMs,
+        packets:
+          Math.floor(((piece + 1) * pieceMs * (1 + padding)) / 20) -
+          Math.floor((piece * pieceMs * (1 + padding)) / 20),
+      }));
+      expect(playThrough(messages).flow).toEqual([]);
+    },
+  );
+
+  test.each([
     [500, 300],
     [500, 500],
     [1000, 600],
