@@ -4,6 +4,9 @@ const LEAST_BURST_MS = 240;
 const MAX_EVEN_RUN_MS = 2000;
 /** Maximum time between the beginnings of two pieces, ms: the longest piece of a habit, and its lateness. */
 const MAX_PERIOD_MS = 2300;
+/** Time, ms, and growth of the lead in it that means that the sender is too fast: after a stall the lead remains the same. */
+const GROWTH_OVER_MS = 1000;
+const MAX_GROWTH_MS = 100;
 /** Tolerance, as a share and in ms, within which a piece holds the sound of the time until the next one. */
 const PERIOD_TOLERANCE = 0.25;
 const PERIOD_TOLERANCE_MS = 100;
@@ -34,6 +37,8 @@ export class BurstHabit {
   #atMs = 0;
   /** Maximum lead of the run's audio. */
   #peakMs = 0;
+  /** Lead of the run's audio about a second before it has lasted for longer than a piece. */
+  #earlierLeadMs = 0;
   /** Number of consecutive pieces, each of which came when the one before had been played. */
   #pieces = 0;
   #evenMs = 0;
@@ -61,9 +66,12 @@ export class BurstHabit {
       this.#begin();
       return isPiece ? 'piece' : 'run';
     }
+    if (elapsedMs <= MAX_PERIOD_MS - GROWTH_OVER_MS) this.#earlierLeadMs = leadMs;
     if (!isBurst || elapsedMs <= MAX_PERIOD_MS) return undefined;
     this.#pieces = 0;
-    if (this.#habit === 'new') this.#habit = 'even';
+    const isGrowing = leadMs > this.#earlierLeadMs + MAX_GROWTH_MS;
+    if (isGrowing) this.#evenMs = 0;
+    else if (this.#habit === 'new') this.#habit = 'even';
     this.#begin();
     return 'stall';
   }
@@ -78,6 +86,7 @@ export class BurstHabit {
     this.#startMs = this.#atMs;
     this.#soundMs = 0;
     this.#peakMs = 0;
+    this.#earlierLeadMs = 0;
     return 'run';
   }
 

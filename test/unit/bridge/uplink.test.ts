@@ -254,6 +254,20 @@ describe('send() in virtual time', () => {
     expect(sendAll(messages, { untilMs: 20_000 }).told).toEqual(['xoff', 'xon']);
   });
 
+  test.each([1.5, 2, 4])(
+    'sentences of six seconds at %d times real time, each after the one before: told to wait, and nearly all is heard',
+    (rate) => {
+      const messages = Array.from({ length: 8 }, (_, i) =>
+        evenly(6000 / rate, 20 / rate).map(({ atMs }) => ({ atMs: atMs + i * 7000 })),
+      ).flat();
+      const { sent, heard, told } = sendAll(messages, { whenTold: 'wait', untilMs: 80_000 });
+      expect(told).toContain('xoff');
+      expect(told).not.toContain('audio_rate_exceeded');
+      expect(sent).toBe(messages.length);
+      expect(heard / sent).toBeGreaterThan(0.9);
+    },
+  );
+
   test('a client that resumes while it is to wait is told so again, and then that it may go on', () => {
     const { told } = sendPieces(2, 20, 8000, 'resume');
     expect(told).toEqual(['xoff', 'xoff', 'xon']);

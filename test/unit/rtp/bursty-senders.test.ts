@@ -375,6 +375,8 @@ describe('BurstHabit', () => {
     ['nothing', [], 'new'],
     ['even sound', evenly(0, 2000), 'even'],
     ['two pieces and the start of a third', pieces(1000, { toMs: 2001 }), 'bursty'],
+    ['twice real time', evenly(0, 8000, 10), 'new'],
+    ['a stall at first', [...pieces(1500, { toMs: 1500 }), ...evenly(20, 3000)], 'even'],
     ['messages of 200 ms', pieces(200, { perMessage: 10, toMs: 3000 }), 'even'],
     ['even sound after pieces', [...pieces(1000, { toMs: 4000 }), ...evenly(4000, 8000)], 'even'],
     [
