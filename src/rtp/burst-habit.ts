@@ -12,8 +12,12 @@ const PERIOD_TOLERANCE = 0.25;
 const PERIOD_TOLERANCE_MS = 100;
 /** Minimum lead of a piece over real time, as a share of its audio. */
 const LEAST_AT_ONCE = 0.24;
-/** Number of consecutive pieces that make a sender bursty. */
+/** Number of consecutive pieces that make a sender bursty; and of sentences, each of which comes mostly at once, before a pause. */
 const PIECES_OF_A_HABIT = 2;
+const SENTENCES_OF_A_HABIT = 3;
+/** Minimum lead of a sentence over real time, as a share of its audio; and minimum growth of the lead with its last packet, as a share of that. */
+const LEAST_OF_A_SENTENCE_AT_ONCE = 0.5;
+const LEAST_RISE = 0.25;
 /** Duration of even sound that counts as a habit, too: at the beginning, and after another habit. */
 const EVEN_AT_FIRST_MS = 1000;
 const EVEN_AFTER_BURSTS_MS = 3000;
@@ -37,10 +41,14 @@ export class BurstHabit {
   #atMs = 0;
   /** Maximum lead of the run's audio. */
   #peakMs = 0;
+  /** True if the lead still grew with the last packet. */
+  #endsRising = false;
   /** Lead of the run's audio about a second before it has lasted for longer than a piece. */
   #earlierLeadMs = 0;
   /** Number of consecutive pieces, each of which came when the one before had been played. */
   #pieces = 0;
+  /** Number of consecutive bursts, each of which came mostly at once, before a pause that was no shorter. */
+  #sentences = 0;
   #evenMs = 0;
 
   get habit(): Habit {
@@ -69,6 +77,7 @@ export class BurstHabit {
     if (elapsedMs <= MAX_PERIOD_MS - GROWTH_OVER_MS) this.#earlierLeadMs = leadMs;
     if (!isBurst || elapsedMs <= MAX_PERIOD_MS) return undefined;
     this.#pieces = 0;
+    this.#sentences = 0;
     const isGrowing = leadMs > this.#earlierLeadMs + MAX_GROWTH_MS;
     if (isGrowing) this.#evenMs = 0;
     else if (this.#habit === 'new') this.#habit = 'even';
@@ -79,7 +88,9 @@ export class BurstHabit {
   /** Adds audio of the message that has arrived last. */
   add(durationMs: number): void {
     this.#soundMs += durationMs;
-    this.#peakMs = Math.max(this.#peakMs, this.#soundMs - (this.#atMs - (this.#startMs ?? 0)));
+    const leadMs = this.#soundMs - (this.#atMs - (this.#startMs ?? 0));
+    this.#endsRising = leadMs >= this.#peakMs + durationMs * LEAST_RISE;
+    this.#peakMs = Math.max(this.#peakMs, leadMs);
   }
 
   #begin(): 'run' {
@@ -94,6 +105,7 @@ export class BurstHabit {
   #end(periodMs: number): boolean {
     if (this.#peakMs < LEAST_BURST_MS) {
       this.#pieces = 0;
+      this.#sentences = 0;
       this.#evenMs += this.#soundMs;
       const enoughMs = this.#habit === 'new' ? EVEN_AT_FIRST_MS : EVEN_AFTER_BURSTS_MS;
       if (this.#evenMs >= enoughMs) this.#habit = 'even';
@@ -104,12 +116,17 @@ export class BurstHabit {
       periodMs <= MAX_PERIOD_MS &&
       Math.abs(this.#soundMs - periodMs) <= periodMs * PERIOD_TOLERANCE + PERIOD_TOLERANCE_MS;
     this.#pieces = isPiece ? this.#pieces + 1 : 0;
+    // After a stall of the network sound goes on as it is spoken, and its lead remains the same.
+    const isSentence =
+      this.#endsRising &&
+      this.#soundMs <= periodMs &&
+      this.#peakMs >= this.#soundMs * LEAST_OF_A_SENTENCE_AT_ONCE;
+    this.#sentences = isSentence ? this.#sentences + 1 : 0;
     const isAtOnce = this.#peakMs >= this.#soundMs * LEAST_AT_ONCE;
     // At the beginning one piece suffices if enough of it came at once: two stalls may look like a piece. Later two in a row are needed.
     const isFirst = this.#habit === 'new' && isAtOnce;
-    if (isPiece && (isFirst || this.#pieces >= PIECES_OF_A_HABIT)) {
-      this.#habit = 'bursty';
-    }
+    if (isPiece && (isFirst || this.#pieces >= PIECES_OF_A_HABIT)) this.#habit = 'bursty';
+    if (this.#sentences >= SENTENCES_OF_A_HABIT) this.#habit = 'bursty';
     return isPiece;
   }
 }

@@ -225,6 +225,27 @@ describe('the delay', () => {
   });
 });
 
+describe('sentences at once after even sound, with pauses', () => {
+  test.each<[string, number, number, number]>([
+    ['1.9 s', 95, 3000, 0],
+    ['1.9 s, in 50 ms', 95, 3000, 0.5],
+    ['600 ms', 30, 1500, 0],
+    ['a second at four times real time', 50, 3000, 5],
+    ['two seconds at twice real time', 100, 3000, 10],
+  ])('of %s: from the fourth on, all are heard', (_, packets, everyMs, spreadMs) => {
+    const before = evenly(0, 1500);
+    const sentences = upTo(10).flatMap((i) =>
+      upTo(packets).map((k) => ({ atMs: 3000 + i * everyMs + k * spreadMs, packets: 1 })),
+    );
+    const { sent, count, flow } = playThrough([...before, ...sentences]);
+    const fourth = before.length + 3 * packets;
+    expect(numbersOf(sent).filter((number) => number >= fourth)).toEqual(
+      upTo(count - fourth).map((i) => fourth + i),
+    );
+    expect(flow).toEqual([]);
+  });
+});
+
 describe('a stall, and then all of it at once', () => {
   test.each([1000, 2000, 4000, 8000])('of %i ms: heard live within 4 s, not closed', (stallMs) => {
     const endMs = 3000 + stallMs;
