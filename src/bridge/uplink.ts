@@ -180,7 +180,9 @@ export class Uplink {
     this.#events.onFlow(state, Math.round(leadMs), Math.round(this.#pacer.excessMs));
   }
 
+  /** Closes the uplink; a client that was told to wait may go on, because the next room does not know it. */
   close(): void {
+    if (this.#flow.isOff && this.#state.name !== 'closed') this.#tellFlow('xon', performance.now());
     this.#leave({ name: 'closed' });
     this.#clock.remove(this.#onTick);
   }

@@ -447,6 +447,16 @@ describe('faster than real time', () => {
     expect(await alice.closed).toBe(4422);
   });
 
+  test('told to wait, and then in another room: told to go on before joined', async () => {
+    const alice = await enter('alice');
+    const tone = await opusTone(TONE_HZ, AMPLITUDE, 1000);
+    for (let i = 0; i < 4; i += 1) for (const packet of tone) alice.sendAudio(packet);
+    expect(await alice.next('flow')).toMatchObject({ state: 'xoff' });
+    await alice.ask({ type: 'join', room: 'elsewhere' }, 'joined');
+    const joined = alice.messages.findLastIndex(({ type }) => type === 'joined');
+    expect(alice.messages[joined - 1]).toMatchObject({ type: 'flow', state: 'xon' });
+  });
+
   test('four seconds at once, and then at its pace: told to wait and to go on, and not closed', async () => {
     const [alice, bob] = [await enter('alice'), await enter('bob')];
     const tone = await opusTone(TONE_HZ, AMPLITUDE, 1000);

@@ -48,12 +48,18 @@ describe('send() in virtual time', () => {
 
   /** Behaviour of a client after `xoff`: continues, stops for good, resumes by another connection and then stops, or waits for `xon`. */
   type WhenTold = 'goOn' | 'stop' | 'resume' | 'wait';
-  type SendingOptions = { untilMs?: number; isMuted?: boolean; whenTold?: WhenTold };
+  type SendingOptions = {
+    untilMs?: number;
+    /** Time after the last message at which the client leaves, ms. */
+    lastsMs?: number;
+    isMuted?: boolean;
+    whenTold?: WhenTold;
+  };
 
   /** Sends messages in the order in which the uplink gets them, while the clock ticks, until the client is closed. */
   function sendAll(
     messages: Message[],
-    { untilMs = 0, isMuted = false, whenTold = 'goOn' }: SendingOptions = {},
+    { untilMs = 0, lastsMs = 3000, isMuted = false, whenTold = 'goOn' }: SendingOptions = {},
   ) {
     vi.useFakeTimers({ toFake: ['performance'] });
     const clock = new HandClock();
@@ -72,6 +78,8 @@ describe('send() in virtual time', () => {
       {
         onProducer: async () => {},
         onFlow: (state, _bufferedMs, droppedMs) => {
+          // A closed session sends nothing.
+          if (closed.atMs !== undefined) return;
           told.push(state);
           droppedAt[state] = { ms: droppedMs, unheard: sent - heard };
         },
@@ -85,7 +93,7 @@ describe('send() in virtual time', () => {
     uplink.setMuted(isMuted);
     const startMs = performance.now();
     const waiting = [...messages];
-    const endMs = Math.max(untilMs, gotAtMs(messages.at(-1)!) + 3000);
+    const endMs = Math.max(untilMs, gotAtMs(messages.at(-1)!) + lastsMs);
     for (let ms = 0; ms < endMs && closed.atMs === undefined; ms += 20) {
       while (waiting.length > 0 && gotAtMs(waiting[0]!) < ms + 20 && closed.atMs === undefined) {
         const isTold = told.at(-1) === 'xoff';
@@ -271,6 +279,14 @@ describe('send() in virtual time', () => {
   test('a client that resumes while it is to wait is told so again, and then that it may go on', () => {
     const { told } = sendPieces(2, 20, 8000, 'resume');
     expect(told).toEqual(['xoff', 'xoff', 'xon']);
+  });
+
+  test('a client that leaves its room while it is to wait is told that it may go on', () => {
+    const { told } = sendAll(
+      evenly(1500, 10).map(() => ({ atMs: 0 })),
+      { untilMs: 20, lastsMs: 0 },
+    );
+    expect(told).toEqual(['xoff', 'xon']);
   });
 
   test('a muted client whose packets the decoder gives back 60 ms late: told nothing, and none is counted as too fast', () => {
