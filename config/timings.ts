@@ -180,6 +180,11 @@ const TimingsSchema = Type.Object(
     budgets: durations({
       tellAfterMs: ms(1000, 'Time over its budget after which a client is told rate_limited'),
       closeAfterMs: ms(5000, 'Time over its budget after which a client is closed with 4429'),
+      tooFastAfterMs: ms(
+        5000,
+        'Time for which audio over a WebSocket may be ahead of real time before its client is closed with 4422',
+      ),
+      rtpEndAfterMs: ms(5000, 'Time over its budget of RTP after which a sender is ended'),
       blockMs: ms(5000, 'Time for which an account that connected too often is kept out'),
     }),
     load: durations({

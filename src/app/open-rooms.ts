@@ -12,7 +12,7 @@ import type { Opening } from './opening.ts';
 
 /** Opens the list of rooms; rooms themselves are opened by the first peer that joins. */
 export function openRooms(
-  { settings, log, opened }: Opening,
+  { settings, timings, log, opened }: Opening,
   { clock }: Store,
   { meter, webhooks }: UsageParts,
   { pool, cluster }: Media,
@@ -39,6 +39,8 @@ export function openRooms(
     maxMixedSpeakers: settings.MIX_MAX_SPEAKERS,
     talkThresholdDbov: settings.TALK_THRESHOLD_DBOV,
     talkHoldMs: settings.TALK_HOLD_MS,
+    tooFastAfterMs: timings.budgets.tooFastAfterMs,
+    rtpEndAfterMs: timings.budgets.rtpEndAfterMs,
   });
   return opened.adopt(rooms, (part) => part.close());
 }

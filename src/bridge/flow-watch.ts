@@ -6,8 +6,6 @@ const GO_ON_MS = 60;
 const MAX_AHEAD_FOR_MS = 3000;
 /** Maximum lead of a piece, ms. */
 const MAX_LEAD_MS = 2300;
-/** Time for which audio must be ahead to exceed the limit, ms: no voice client sends it (docs/protocol.md, 4422). */
-const MAX_EXCEEDED_MS = 5000;
 /** Minimum length of a window, ms. It ends with the next piece after that, which holds the sound of the pause or the stall before it. */
 const WINDOW_MS = 1000;
 /** Maximum sound of a window as a share of its time: a fast clock and the padding of pieces remain below it. */
@@ -24,13 +22,14 @@ const PIECE_MS = 50;
 
 /**
  * Watches the lead of a client over real time. `xoff`: the client does not return to real time by itself; `xon`: it
- * has returned; `exceeded`: it has been ahead for more than five seconds, and still sends. Pure.
+ * has returned; `exceeded`: it has been ahead for longer than any voice client (docs/protocol.md, 4422), and still sends. Pure.
  *
  * A lead alone does not mean that a client is too fast: the pacer takes a stall of the network for a pause, and all that was held up
  * comes ahead of what it then expects. So sound is compared with the time that has passed, too: a client that has sent no more is in
  * time. Nor does a small lead mean that a client is in time, because the pacer drops what is ahead: so the rate of each window counts.
  */
 export class FlowWatch {
+  readonly #tooFastAfterMs: number;
   #isOff = false;
   #inTimeAtMs: number | undefined;
   #firstAtMs: number | undefined;
@@ -44,6 +43,11 @@ export class FlowWatch {
   #isFast = false;
   /** Audio that had been dropped, ms, when a window last was in time, or a pause as long as what was dropped. */
   #excessInTimeMs = 0;
+
+  /** @param tooFastAfterMs time for which audio must be ahead to exceed the limit */
+  constructor(tooFastAfterMs: number) {
+    this.#tooFastAfterMs = tooFastAfterMs;
+  }
 
   /** True if the client was told to wait, and not yet to go on. */
   get isOff(): boolean {
@@ -72,7 +76,7 @@ export class FlowWatch {
     if (isInTime) this.#inTimeAtMs = nowMs;
     this.#inTimeAtMs ??= nowMs;
     const aheadForMs = nowMs - this.#inTimeAtMs;
-    if (aheadForMs > MAX_EXCEEDED_MS && isSending) return 'exceeded';
+    if (aheadForMs > this.#tooFastAfterMs && isSending) return 'exceeded';
     // The lead as the client made it: what the pacer has dropped of it counts, too.
     const madeMs = leadMs + excessMs - this.#excessInTimeMs;
     if (madeMs < 0) this.#excessInTimeMs = excessMs;

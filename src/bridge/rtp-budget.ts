@@ -13,8 +13,6 @@ const MIN_PACKET_S = 0.008;
 const BYTES_PER_S = 75_000;
 /** Seconds of audio in the bucket from which a sender is within its budget again. */
 const RECOVERED_S = 2;
-/** Time over the budget after which a sender is ended, ms. */
-const END_AFTER_MS = 5000;
 
 /** Verdict on a packet; `end`: the sender has been over its budget for too long. */
 type Verdict = 'pass' | 'drop' | 'end';
@@ -26,9 +24,12 @@ type Verdict = 'pass' | 'drop' | 'end';
  */
 export class RtpBudget {
   readonly #bucket: TokenBucket;
+  readonly #endAfterMs: number;
   #overSinceMs: number | undefined;
 
-  constructor(nowMs: number) {
+  /** @param endAfterMs time over the budget after which the sender is ended */
+  constructor(endAfterMs: number, nowMs: number) {
+    this.#endAfterMs = endAfterMs;
     this.#bucket = new TokenBucket(RATE, nowMs);
   }
 
@@ -42,6 +43,6 @@ export class RtpBudget {
       return 'pass';
     }
     this.#overSinceMs ??= nowMs;
-    return nowMs - this.#overSinceMs < END_AFTER_MS ? 'drop' : 'end';
+    return nowMs - this.#overSinceMs < this.#endAfterMs ? 'drop' : 'end';
   }
 }

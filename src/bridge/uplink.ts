@@ -70,20 +70,25 @@ export class Uplink {
   #countedExcess = 0;
   /** Duration of all packets that were received. */
   #receivedMs = 0;
-  readonly #flow = new FlowWatch();
+  readonly #tooFastAfterMs: number;
+  readonly #flow: FlowWatch;
   #state: State = { name: 'idle' };
   /** Arrival time before which no listener may hear a packet, ms: that of the last unmute, or infinite while the peer is muted. */
   #mutedUntilMs = -Infinity;
   /** Last packets that were taken while the peer was not muted. */
   readonly last: LastPackets = { packets: [], atMs: -Infinity };
 
+  /** @param tooFastAfterMs time for which audio must be ahead of real time to be a fault */
   constructor(
     leg: () => UplinkLeg,
     route: Route,
     { mixer, peer }: HeardThere,
     clock: FrameClock,
+    tooFastAfterMs: number,
     events: UplinkEvents,
   ) {
+    this.#tooFastAfterMs = tooFastAfterMs;
+    this.#flow = new FlowWatch(tooFastAfterMs);
     this.#mixer = mixer;
     this.#peer = peer;
     this.#leg = leg;
@@ -268,7 +273,7 @@ export class Uplink {
     if (event !== 'exceeded') {
       this.#tellFlow(event, nowMs);
     } else {
-      const sentence = 'Audio came faster than real time for over 5 s.';
+      const sentence = `Audio came faster than real time for over ${this.#tooFastAfterMs / 1000} s.`;
       this.#events.onFault(new PartylineError('audio_rate_exceeded', sentence));
     }
   }

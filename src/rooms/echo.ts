@@ -25,6 +25,7 @@ export type EchoParts = {
   clock: FrameClock;
   router: () => RoomRouter;
   route: Route;
+  tooFastAfterMs: number;
   onProducer: (producerId: string) => void;
   log: FastifyBaseLogger;
 };
@@ -45,11 +46,12 @@ export class Echo {
   };
 
   /** @param speaker number of the peer in forwarded frames, because it hears itself */
-  constructor({ mixer, clock, router, route, onProducer, log }: EchoParts, speaker: number) {
+  constructor(parts: EchoParts, speaker: number) {
+    const { mixer, clock, router, route, tooFastAfterMs, onProducer, log } = parts;
     this.#mixer = mixer;
     this.#clock = clock;
     const heardThere = { mixer, peer: ECHO_PEER };
-    this.#uplink = new Uplink(() => router().plainLeg, route, heardThere, clock, {
+    this.#uplink = new Uplink(() => router().plainLeg, route, heardThere, clock, tooFastAfterMs, {
       onProducer: async (producerId) => onProducer(producerId),
       onFlow: () => {},
       onFault: (fault) => log.warn({ err: fault }, 'echo failed'),

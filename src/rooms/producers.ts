@@ -14,6 +14,8 @@ export type ProducersParts = {
   onRemoteAdded: (name: string) => void;
   /** Called when a producer has ended. */
   onRemoved: (id: string) => void;
+  /** Time over its budget of RTP after which a sender is ended. */
+  rtpEndAfterMs: number;
   log: FastifyBaseLogger;
 };
 
@@ -85,9 +87,13 @@ export class Producers {
 
   /** Returns the budget of a peer: another producer does not begin another budget. */
   #budgetOf(peer: Peer): RtpBudget {
-    const budget = this.#budgets.get(peer) ?? new RtpBudget(performance.now());
+    const budget = this.#budgets.get(peer) ?? this.#newBudget();
     this.#budgets.set(peer, budget);
     return budget;
+  }
+
+  #newBudget(): RtpBudget {
+    return new RtpBudget(this.#parts.rtpEndAfterMs, performance.now());
   }
 
   /** Offers a producer to the browsers, once. */
@@ -159,7 +165,7 @@ export class Producers {
     const { isHere, speakerOf, onRemoteAdded } = this.#parts;
     if (isHere(name)) return;
     // A peer of another node is ended by that node.
-    const options = { budget: new RtpBudget(performance.now()), onExceeded: () => {}, isRunning };
+    const options = { budget: this.#newBudget(), onExceeded: () => {}, isRunning };
     const added = this.#downlink.add(name, speakerOf(name), id, options);
     onRemoteAdded(name);
     await added;

@@ -39,4 +39,8 @@ export type RoomParts = {
   talkThresholdDbov: number;
   /** Time for which a speaker counts as talking after the last sound, ms. */
   talkHoldMs: number;
+  /** Time for which audio of a WebSocket client must be ahead of real time to be a fault. */
+  tooFastAfterMs: number;
+  /** Time over its budget of RTP after which a sender is ended. */
+  rtpEndAfterMs: number;
 };

@@ -35,6 +35,8 @@ export class Room {
   readonly key: RoomKey;
   readonly log: FastifyBaseLogger;
   readonly clock: FrameClock;
+  /** Time for which audio of a WebSocket client must be ahead of real time to be a fault. */
+  readonly tooFastAfterMs: number;
   readonly iceServers: IceServers;
   readonly mixer: RoomMixer;
   /** Messages of unknown formats. */
@@ -55,6 +57,7 @@ export class Room {
     this.key = { accountId, name };
     this.log = parts.log;
     this.clock = parts.clock;
+    this.tooFastAfterMs = parts.tooFastAfterMs;
     this.iceServers = parts.iceServers;
     this.#members = members;
     this.media = media;
@@ -93,6 +96,7 @@ export class Room {
       speakerOf: (peer) => members.speakerOf(peer),
       onRemoteAdded: (peer) => this.#updateMutedElsewhere(peer),
       onRemoved: (id) => link.removeProducer(id),
+      rtpEndAfterMs: parts.rtpEndAfterMs,
       log: parts.log,
     });
     if (media.isAvailable) link.setRouter(media.router);
@@ -330,6 +334,7 @@ export class Room {
       clock: this.clock,
       router: () => this.media.router,
       route: this.route,
+      tooFastAfterMs: this.tooFastAfterMs,
       onProducer: (id: string) => this.producers.add({ id, peer: ECHO_PEER, owner: undefined }),
       log: this.log,
     };

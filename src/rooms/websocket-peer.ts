@@ -49,6 +49,7 @@ export class WebSocketPeer implements Peer {
       room.route,
       heardThere,
       room.clock,
+      room.tooFastAfterMs,
       {
         onProducer: (producerId) => room.addProducer(this, producerId),
         onFlow: (state, bufferedMs, droppedMs) => {

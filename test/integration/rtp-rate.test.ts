@@ -5,9 +5,9 @@ import { useGateway } from '../support/use-gateway.ts';
 import { WebRtcClient } from '../support/webrtc-client.ts';
 import { WhipClient } from '../support/whip-client.ts';
 
-/** Audio over RTP far ahead of real time: 10 s at once are allowed, and 5 s beyond the budget (src/bridge/rtp-budget.ts). */
+/** Audio over RTP far ahead of real time: 10 s at once are allowed, and here 500 ms beyond the budget (src/bridge/rtp-budget.ts). */
 
-const use = useGateway();
+const use = useGateway({}, { budgets: { rtpEndAfterMs: 500 } });
 const { keep, connect } = use;
 
 test('a browser and a client of WHIP that send at ten times real time are ended, and one in real time is not', async () => {

@@ -41,12 +41,9 @@ async function openDownlink(isRunning = false) {
     async () => meter,
     () => true,
   );
-  const budget = new RtpBudget(performance.now());
-  await downlink.add('alice', 1, 'p', {
-    budget,
-    onExceeded: () => (state.ends += 1),
-    isRunning,
-  });
+  const budget = new RtpBudget(5000, performance.now());
+  const onExceeded = () => (state.ends += 1);
+  await downlink.add('alice', 1, 'p', { budget, onExceeded, isRunning });
   let sequenceNumber = 0;
   const send = (payload: Buffer) => {
     sequenceNumber += 1;

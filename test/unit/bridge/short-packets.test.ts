@@ -34,6 +34,7 @@ function openUplink(receive = (_packet: MediaPacket, _isMuted: boolean) => {}) {
     { isOpen: false },
     { mixer, peer: 'ann' },
     clock,
+    5000,
     {
       onProducer: async () => {},
       onFlow: () => {},

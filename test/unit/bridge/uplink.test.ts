@@ -20,6 +20,7 @@ test('a client that is closed because it sends too fast is heard no more, and ke
     { isOpen: false },
     { mixer: { receive: () => (heard += 1), openLateBeginning: () => undefined }, peer: 'ann' },
     clock,
+    5000,
     {
       onProducer: async () => {},
       onFlow: () => {},
@@ -75,6 +76,7 @@ describe('send() in virtual time', () => {
       { isOpen: false },
       { mixer: { receive: () => (heard += 1), openLateBeginning: () => undefined }, peer: 'ann' },
       clock,
+      5000,
       {
         onProducer: async () => {},
         onFlow: (state, _bufferedMs, droppedMs) => {
@@ -324,6 +326,7 @@ test('packets after some that did not go to the router are encoded anew: after m
       peer: 'ann',
     },
     new HandClock(),
+    5000,
     {
       onProducer: async () => {},
       onFlow: () => {},

@@ -95,7 +95,13 @@ test('the defaults are those of the product', () => {
     },
     whip: { connectWithinMs: 30_000, consentMs: 30_000, answerWithinMs: 3000 },
     http: { requestMs: 10_000, idleMs: 90_000, summaryEveryMs: 60_000 },
-    budgets: { tellAfterMs: 1000, closeAfterMs: 5000, blockMs: 5000 },
+    budgets: {
+      tellAfterMs: 1000,
+      closeAfterMs: 5000,
+      tooFastAfterMs: 5000,
+      rtpEndAfterMs: 5000,
+      blockMs: 5000,
+    },
     load: {
       sampleEveryMs: 1000,
       retryAfterMs: 5000,

@@ -46,6 +46,7 @@ function openProducers(isHere = true) {
     speakerOf: () => 1,
     onRemoteAdded: () => {},
     onRemoved: () => {},
+    rtpEndAfterMs: 5000,
     log: {} as FastifyBaseLogger,
   });
   return { producers, downlink, speakers, consumers, consuming };

@@ -20,7 +20,7 @@ type Message = { atMs: number; packets: number };
 /** Plays messages through a pacer and the watch over it, on a clock of 20 ms ticks from the first message on, as an uplink does. */
 function playThrough(messages: Message[], { durationMs = 20, untilMs = 0 } = {}) {
   const pacer = new Pacer<Packet>();
-  const watch = new FlowWatch();
+  const watch = new FlowWatch(5000);
   const sent: Sent[] = [];
   const flow: { event: string; atMs: number }[] = [];
   let number = 0;

@@ -37,6 +37,7 @@ function open(declared: string) {
     },
     route: { isOpen: false },
     clock,
+    tooFastAfterMs: 5000,
     mutedChanged: () => {},
     relayMessage: (_peer: string, message: Buffer) => relayed.push(message),
   };
