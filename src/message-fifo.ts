@@ -12,7 +12,11 @@ export class MessageFifo {
   #bytes = 0;
 
   get isEmpty(): boolean {
-    return this.#first === this.#waiting.length;
+    return this.length === 0;
+  }
+
+  get length(): number {
+    return this.#waiting.length - this.#first;
   }
 
   /** Memory that all of them take, approximately. */
@@ -80,6 +84,11 @@ export class BoundedFifo {
     return this.#fifo.shift()?.message;
   }
 
+  /** Drops all messages but the newest. */
+  keepNewest(): void {
+    while (this.#fifo.length > 1) this.#drop();
+  }
+
   /** Number of messages that were dropped since the last call. */
   takeDropped(): number {
     const dropped = this.#dropped;
@@ -95,9 +104,11 @@ export class BoundedFifo {
   /** Drops messages that do not fit or are too old. */
   expire(nowMs: number): void {
     const { maxBytes, maxAgeMs } = this.#limits;
-    while (this.#fifo.bytes > maxBytes || this.ageMs(nowMs) > maxAgeMs) {
-      this.#fifo.shift();
-      this.#dropped += 1;
-    }
+    while (this.#fifo.bytes > maxBytes || this.ageMs(nowMs) > maxAgeMs) this.#drop();
+  }
+
+  #drop(): void {
+    this.#fifo.shift();
+    this.#dropped += 1;
   }
 }

@@ -10,8 +10,8 @@ import type { Pings } from './pings.ts';
 /** Maximum duration of audio that a client has not read; beyond it audio is dropped. */
 const MAX_UNSENT_AUDIO_MS = 250;
 /**
- * Limits of the bytes and the age of relayed messages that wait for the client; beyond them the oldest are dropped.
- * A message may hold up to 2 s.
+ * Limits of the bytes and the age of relayed messages that wait for a client that is not known to be stalled; beyond them the
+ * oldest are dropped. A message may hold up to 2 s.
  */
 const MAX_UNSENT_RELAYED = { maxBytes: 1 << 20, maxAgeMs: 2500 };
 /** Maximum length of text that a client may leave unread, bytes. Text is never dropped. */
@@ -167,7 +167,10 @@ export class SendQueue {
     this.#stream.write(bytes);
   }
 
-  /** Sends one message of another client unchanged. Messages wait while the client does not keep up; the oldest are dropped. */
+  /**
+   * Sends one message of another client unchanged. Messages wait while the client does not keep up; the oldest are dropped.
+   * For a stalled client only the newest waits: what was sent before the stall was noticed is up to 1 s already.
+   */
   sendRelayed(message: Buffer): void {
     const nowMs = timeOf(message, this.#now);
     const bytes = keptBinaryFrame(message);
@@ -176,8 +179,11 @@ export class SendQueue {
       return;
     }
     this.#relayed.push(bytes, nowMs);
+    if (this.#pings.isStalled) {
+      this.#relayed.keepNewest();
+      this.#mark(nowMs);
+    }
     this.#countRelayedDrops();
-    if (this.#pings.isStalled) this.#mark(nowMs);
   }
 
   /**

@@ -3,6 +3,7 @@ import type { Writable } from 'node:stream';
 import { describe, expect, test } from 'vitest';
 import type { WebSocket } from 'ws';
 import { DEFAULT_TIMINGS } from '../../../config/timings.ts';
+import { counters } from '../../../src/counters.ts';
 import { Pings } from '../../../src/session/pings.ts';
 import { type MissedEvents, SendQueue } from '../../../src/session/send-queue.ts';
 
@@ -141,6 +142,36 @@ describe('a client that stops reading', () => {
       }
     },
   );
+
+  test.each([600, 3000, 25_000])(
+    'for %i ms, while messages of unknown formats come: hears 1 s of the past and the newest message, then what is said then',
+    (lastsMs) => {
+      for (const fromMs of [6000, 6095, 6205]) {
+        const client = new SimulatedClient({ rttMs: 40, reads: stalled(fromMs, lastsMs) });
+        const droppedBefore = counters.dropped.unread;
+        client.run(fromMs + lastsMs, () => true, 'sendRelayed');
+        const endMs = client.nowMs;
+        client.run(endMs + 4000, () => true, 'sendRelayed');
+        const past = client.heard.filter(
+          ({ heardAtMs }) => heardAtMs >= endMs && heardAtMs < endMs + 200,
+        );
+        expect(past.length * FRAME_MS).toBeLessThanOrEqual(1000 + FRAME_MS + 200);
+        expect(client.heard.at(-1)!.heardAtMs).toBeGreaterThan(endMs + 3900);
+        const sent = Math.ceil(client.nowMs / FRAME_MS);
+        client.run(client.nowMs + 100, () => false);
+        expect(client.heard.length + counters.dropped.unread - droppedBefore).toBe(sent);
+      }
+    },
+  );
+
+  test('and had long messages of an unknown format for it: hears the newest whole', () => {
+    const client = new SimulatedClient({ reads: stalled(3000, 10_000) });
+    client.run(15_000, (atMs) => atMs % 2000 === 0, 'sendRelayed');
+    // The gateway notices the stall when it has the message of 8 s, which waits until that of 10 s comes.
+    expect(client.heard.map(({ sentAtMs }) => sentAtMs)).toEqual([
+      0, 2000, 4000, 6000, 13_000, 14_000,
+    ]);
+  });
 
   test('again and again: 1 s under way each time', () => {
     const reads = (atMs: number) => atMs % 5000 < 1500;
