@@ -1,17 +1,22 @@
 import { describe, expect, test } from 'vitest';
 import { counters } from '../../src/counters.ts';
+import type { ServerMessage } from '../../src/protocol/messages.ts';
 import { TestClient } from '../support/client.ts';
 import { eventually } from '../support/gateway.ts';
 import { findGlitches } from '../support/glitches.ts';
 import { undisturbed } from '../support/listening.ts';
 import { slownessOfMachine } from '../support/slowness.ts';
-import { amplitudeOf, joinPcm, opusTone, play, toDb } from '../support/sound.ts';
+import { amplitudeOf, joinPcm, keepPlaying, opusTone, play, toDb } from '../support/sound.ts';
 import { useGateway } from '../support/use-gateway.ts';
 
-const inUse = useGateway();
+const inUse = useGateway({}, { sessions: { beatEveryMs: 100, statsEveryMs: 200 } });
 const { keep, enter } = inUse;
 
 const AMPLITUDE = 0.3;
+
+/** Events of a room that a client is not told while it does not read, other than `speaking`. */
+const isRoomEvent = ({ type }: ServerMessage) =>
+  ['peer_joined', 'peer_left', 'peer_changed'].includes(type);
 
 describe('a WebSocket client whose TCP stalls for 300 ms', () => {
   const TONE_HZ = 500;
@@ -29,7 +34,7 @@ describe('a WebSocket client whose TCP stalls for 300 ms', () => {
       for (const packet of packets.slice(50, 65)) alice.sendAudio(packet);
       await play(alice, packets.slice(65));
       await eventually('all is heard', () => bob.frames.length >= 260);
-      const stats = await alice.next('stats');
+      const stats = await alice.next('stats', alice.messages.length);
       return { heard: bob.frames, droppedMs: stats.dropped_ms };
     });
     const sound = joinPcm(heard).subarray(-96_000, -9600);
@@ -50,7 +55,7 @@ describe('a client that does not read for 2 s', () => {
     const lateFrames = Math.min(35, 15 * (await slownessOfMachine()));
     const alice = await enter('alice');
     const listeners = [
-      await enter('pcm', { audio_out: PCM }),
+      await enter('pcm', { audio_out: PCM, stats: 'true' }),
       await enter('opus'),
       await enter('forward', { delivery: 'forward' }),
     ];
@@ -74,6 +79,7 @@ describe('a client that does not read for 2 s', () => {
     await bob.close();
     await carol.next('peer_left');
     const from = listeners[1]!.messages.length;
+    const statsFrom = listeners[0]!.messages.length;
     listeners[1]!.send({ type: 'configure', id: 'asked', volume: { bob: 1 } });
     await playing;
     for (const client of all) client.readAgain();
@@ -90,9 +96,11 @@ describe('a client that does not read for 2 s', () => {
     expect(unanswering.frames).toEqual(reading.frames);
     const told = listeners[1]!.messages.slice(from);
     const joinedAt = told.findIndex(({ type }) => type === 'joined');
-    // Reports of speakers from before the stall may come first.
-    const before = told.slice(0, joinedAt).filter(({ type }) => type !== 'speaking');
-    expect(before).toMatchObject([{ type: 'configured', reply_to: 'asked' }]);
+    // Reports of speakers may come from before the stall and from after it.
+    expect(told.filter(({ type }) => type !== 'speaking')).toMatchObject([
+      { type: 'configured', reply_to: 'asked' },
+      { type: 'joined' },
+    ]);
     expect(told[joinedAt + 1]).toMatchObject({ type: 'speaking' });
     const joined = await listeners[1]!.next('joined', from);
     expect(joined.peers.map(({ peer }) => peer).toSorted()).toEqual([
@@ -104,6 +112,77 @@ describe('a client that does not read for 2 s', () => {
       'reading',
     ]);
     expect(joined).not.toHaveProperty('reply_to');
-    expect(told.map(({ type }) => type)).not.toContain('peer_joined');
+    const queuedMs = () =>
+      listeners[0]!.messages
+        .slice(statsFrom)
+        .flatMap((message) => (message.type === 'stats' ? message.send_queue_ms : []));
+    await eventually('nothing waits', () => queuedMs().at(-1)! < 100);
+    expect(Math.max(...queuedMs())).toBeGreaterThanOrEqual(500);
+    expect(Math.max(...queuedMs())).toBeLessThanOrEqual(1000 + 20 * lateFrames);
+  });
+
+  test('is told, as a browser, of its consumers in place of what happened', async () => {
+    const alice = await enter('alice');
+    const browser = await inUse.connect({ peer: 'browser', stats: 'true' });
+    await browser.ask({ type: 'join', room: 'a', media: 'webrtc' }, 'joined');
+    await alice.next('peer_joined');
+    const packets = await opusTone(500, AMPLITUDE, 1000);
+    keep(keepPlaying(alice, packets));
+    const { consumer_id } = await browser.next('new_consumer');
+    const from = browser.messages.length;
+    browser.stopReading();
+    // The gateway pings a browser once a second; nobody sees when it finds the answer missing.
+    const untilMs = performance.now() + 2500;
+    const guests: string[] = [];
+    while (performance.now() < untilMs || guests.length < 3) {
+      guests.push(`guest ${guests.length}`);
+      const guest = await enter(guests.at(-1)!);
+      await guest.close();
+    }
+    const last = await enter('last');
+    browser.readAgain();
+    const joined = await browser.next('joined', from);
+    expect(joined).not.toHaveProperty('reply_to');
+    expect(joined.peers.map(({ peer }) => peer)).toEqual(['alice', 'last']);
+    expect(joined.consumers).toMatchObject([{ consumer_id, peer: 'alice' }]);
+    await last.close();
+    const left = await browser.until('last has left', () =>
+      browser.messages
+        .slice(from)
+        .find((told) => told.type === 'peer_left' && told.peer === 'last'),
+    );
+    const told = browser.messages.slice(from);
+    const joinedAt = told.indexOf(joined);
+    expect(told[joinedAt + 1]).toMatchObject({ type: 'speaking', peers: [{ peer: 'alice' }] });
+    // The first guests may have come before the stall was noticed.
+    const early = told.slice(0, joinedAt).filter(isRoomEvent);
+    expect(early.length).toBeLessThan(2 * guests.length - 1);
+    expect(early.map((event) => 'peer' in event && event.peer)).toEqual(
+      guests.flatMap((guest) => [guest, guest]).slice(0, early.length),
+    );
+    expect(told.slice(joinedAt + 1).filter(isRoomEvent)).toEqual([left]);
+    expect(told.filter(({ type }) => type === 'joined')).toEqual([joined]);
+  });
+
+  test('and leaves 1 MiB of text unread: closed with 4490', async () => {
+    const alice = await enter('alice');
+    const bob = await enter('bob');
+    keep(keepPlaying(alice, await opusTone(500, AMPLITUDE, 1000)));
+    const names = Array.from({ length: 500 }, (_, i) => `${i}`.padStart(100, '0'));
+    const volume = Object.fromEntries(names.map((name) => [name, 0.5]));
+    await bob.ask({ type: 'configure', volume }, 'configured');
+    await eventually('bob hears', () => bob.frames.length >= 30);
+    const droppedBefore = counters.dropped.unread;
+    bob.stopReading();
+    await eventually('bob loses sound', () => counters.dropped.unread > droppedBefore);
+    // Each answer has all volumes, 54 KB.
+    for (let id = 0; id < 25; id += 1) bob.send({ type: 'configure', volume: {}, id });
+    await alice.next('peer_left');
+    bob.readAgain();
+    expect(await bob.closed).toBe(4490);
+    const answered = bob.messages.filter(({ type }) => type === 'configured').length - 1;
+    expect(answered).toBeGreaterThanOrEqual(17);
+    expect(answered).toBeLessThan(21);
+    expect(bob.messages.at(-1)).toMatchObject({ type: 'error', code: 'slow_consumer' });
   });
 });
