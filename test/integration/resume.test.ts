@@ -209,9 +209,10 @@ describe('a browser that comes back to its transports', () => {
     async (how) => {
       const { gateway, alice, bob, packet, ofBob, comeBack } = await open();
       if (how === 'was seen to break') alice.vanish();
+      const witness = await enter(gateway, 'witness');
       const carol = await enter(gateway, 'carol');
       carol.sendAudio(packet);
-      await new Promise((resolve) => setTimeout(resolve, 200));
+      await eventually('carol is heard', () => witness.frames.length > 0);
       const { again, consumers = [] } = await comeBack();
       // A media worker may be slow to let it hear carol: it is told of that right behind `joined` then.
       const hears = () => [
