@@ -218,7 +218,9 @@ export class WhipSession implements ClientConnection, LiveSession {
 
   #look(half: Half): void {
     if (this.#isClosed || this.#halves.get(half.kind) !== half) return;
-    if (!half.look(performance.now()) && half.state !== 'open') return;
+    const hasChanged = half.look(performance.now());
+    if (!hasChanged && half.state !== 'open') return;
+    if (hasChanged) this.log.debug({ kind: half.kind, state: half.state }, 'whip path changed');
     if (half.state === 'ended') {
       this.endHalf(half, 'closed');
       return;

@@ -25,6 +25,7 @@ const namesOf = ({ messages }: TestClient, type: 'peer_joined' | 'peer_left') =>
 describe.skipIf(!Hosts.arePossible)('WHIP and WHEP', () => {
   let hosts: Hosts;
   let gateway: { url: string; apiKey: string };
+  let running: GatewayProcess;
   let legacy: TestClient;
 
   beforeEach(async () => {
@@ -35,12 +36,13 @@ describe.skipIf(!Hosts.arePossible)('WHIP and WHEP', () => {
       // The link of Redis carries media here: it can be cut, and leaves that of HTTP as it is.
       RTC_LISTEN_IP: hosts.addressOfRedisClient(0),
       RESUME_MS: '15000',
+      LOG_LEVEL: 'debug',
       // The least that mediasoup takes.
       ...timingsOf({ whip: { consentMs: 10_000 } }),
     };
-    const started = await GatewayProcess.start(environment, undefined, hosts.commandOn(0));
-    cleanUps.push(() => started.dispose());
-    const { url, api_key: apiKey } = await started.ready();
+    running = await GatewayProcess.start(environment, undefined, hosts.commandOn(0));
+    cleanUps.push(() => running.dispose());
+    const { url, api_key: apiKey } = await running.ready();
     gateway = { url, apiKey };
     legacy = await enter(gateway, 'legacy', { audio: 'pcm_s16le;rate=48000;channels=1' });
     const singing = keepPlaying(legacy, pcmTone(440, 0.3, 1000));
@@ -72,8 +74,9 @@ describe.skipIf(!Hosts.arePossible)('WHIP and WHEP', () => {
     const gone = await WhipClient.connect('whip', gateway, '/whip/a?peer=gone');
     hosts.setRedisLink(0, 'down');
     await gone.vanish();
-    // The gateway has noticed after 10 s.
-    await new Promise((resolve) => setTimeout(resolve, 12_000));
+    const lost = () => running.logged('whip path changed').filter(({ state }) => state === 'lost');
+    // Both directions of the browser, and the other.
+    await eventually('the gateway has noticed', () => lost().length === 3);
     hosts.setRedisLink(0, 'up');
     expect(await browser.restart()).toEqual([200, 200]);
     await untilHeard(legacy, 700);
