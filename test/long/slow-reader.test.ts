@@ -1,8 +1,23 @@
 import { expect, test } from 'vitest';
 import { eventually } from '../support/gateway.ts';
 import { Hosts } from '../support/hosts.ts';
-import { type Heard, ListeningProcess, PCM_INDEX } from '../support/listening-process.ts';
-import { encodeOpus, joinPcm, peakHz, play, sweep } from '../support/sound.ts';
+import {
+  type Heard,
+  type Hearing,
+  HEARING_NAMES,
+  ListeningProcess,
+  MIXED_ONLY,
+} from '../support/listening-process.ts';
+import {
+  decodeOpus,
+  encodeOpus,
+  joinPcm,
+  keepPlaying,
+  opusTone,
+  peakHz,
+  play,
+  sweep,
+} from '../support/sound.ts';
 import { slownessOfMachine } from '../support/slowness.ts';
 import { StoppableProxy } from '../support/stoppable-proxy.ts';
 import { useStack } from '../support/use-stack.ts';
@@ -23,10 +38,22 @@ const sleep = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 /** Packets that are all different, so that it is known of each when it was sent; decoded, by its pitch. */
 const packetsOf = (durationMs: number) => encodeOpus(sweep([FROM_HZ, TO_HZ], 0.3, durationMs));
 
-/** Opens a gateway with room `a`, in which alice talks and bob hears that. */
+/** Pitch of the other speaker, above those in which alice is looked for. */
+const OTHER_HZ = 6000;
+/** Samples in 20 ms. */
+const FRAME_SAMPLES = 960;
+
+/**
+ * Opens a gateway with room `a`, in which alice talks and bob hears that. Carol talks at the same time, so that listeners to Opus
+ * hear a mix; bob and others that hear forwarded packets do not hear carol.
+ */
 async function openRoom(environment: Record<string, string> = {}) {
   const gateway = await openGateway(environment);
-  const [alice, bob] = [await enter(gateway, 'alice'), await enter(gateway, 'bob')];
+  const alice = await enter(gateway, 'alice');
+  const bob = await enter(gateway, 'bob', { delivery: 'forward' });
+  const carol = await enter(gateway, MIXED_ONLY);
+  await bob.ask({ type: 'configure', volume: { [MIXED_ONLY]: 0 } }, 'configured');
+  const tone = await opusTone(OTHER_HZ, 0.1, 1000);
   const packets = await packetsOf(20_000);
   /** To be called when all listeners are there: one that comes later is sent a mix at first, not the packets. */
   const talk = () => {
@@ -38,16 +65,29 @@ async function openRoom(environment: Record<string, string> = {}) {
       stopping.abort();
       return playing;
     });
+    const toning = keepPlaying(carol, tone);
+    cleanUps.push(() => toning.close());
   };
   const indexOf = (frame: Buffer) =>
     packets.findIndex((packet) => frame.subarray(-packet.length).equals(packet));
-  const indexOfPitch = (frame: Buffer) =>
-    ((peakHz(joinPcm([frame])) - FROM_HZ) / (TO_HZ - FROM_HZ)) * packets.length;
-  /** Delay of a client behind bob, by that of its last two frames which is less late: the sweep may begin anew within one of PCM. */
-  const behindMs = ({ last }: Heard, index: number) => {
+  const indexOfPitch = (samples: Float32Array) =>
+    ((peakHz(samples) - FROM_HZ) / (TO_HZ - FROM_HZ)) * packets.length;
+  /** Places in alice's sound of the last two frames that a client has heard. */
+  const placesOf = async (frames: Buffer[], hearing: Hearing) => {
+    if (hearing === 'forward') return frames.slice(-2).map(indexOf);
+    if (hearing === 'opus' && frames.some((frame) => indexOf(frame) !== -1)) {
+      throw new Error('a listener to Opus was sent packets in place of a mix');
+    }
+    const samples = hearing === 'opus' ? await decodeOpus(frames) : joinPcm(frames);
+    return [samples.slice(-2 * FRAME_SAMPLES, -FRAME_SAMPLES), samples.slice(-FRAME_SAMPLES)].map(
+      indexOfPitch,
+    );
+  };
+  /** Delay of a client behind bob, by that of its last two frames which is less late: the sweep may begin anew within one. */
+  const behindMs = async ({ last }: Heard, hearing: Hearing) => {
     const now = indexOf(bob.frames.at(-1)!);
     const frames = last.map((frame) => Buffer.from(frame, 'base64'));
-    const places = frames.map(index === PCM_INDEX ? indexOfPitch : indexOf);
+    const places = await placesOf(frames, hearing);
     if ([now, ...places].includes(-1)) throw new Error(`nobody has said ${last.join(' or ')}`);
     const apart = places.map((place) => Math.abs(now - place));
     return Math.min(...apart, ...apart.map((count) => packets.length - count)) * FRAME_MS;
@@ -63,7 +103,7 @@ async function staleness(
   listeners: ListeningProcess,
   before: Heard[],
   sinceMs: number[],
-  behindMs: (heard: Heard, index: number) => number,
+  behindMs: (heard: Heard, hearing: Hearing) => Promise<number>,
 ) {
   const heard = await listeners.heard();
   const nowMs = performance.now();
@@ -75,7 +115,9 @@ async function staleness(
           (frames - before[index]!.frames) * FRAME_MS - (nowMs - sinceMs[index]!),
       ),
     ),
-    behindMs: Math.max(...heard.map(behindMs)),
+    behindMs: Math.max(
+      ...(await Promise.all(heard.map((each, index) => behindMs(each, HEARING_NAMES[index]!)))),
+    ),
   };
 }
 

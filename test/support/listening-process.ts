@@ -3,16 +3,20 @@ import { fileURLToPath } from 'node:url';
 import { TestClient } from './client.ts';
 import { nextMessage, StoppableProcess } from './stoppable-process.ts';
 
-/** Index of the client that hears PCM. */
-export const PCM_INDEX = 0;
+/** Name of the speaker that only listeners to a mix hear. */
+export const MIXED_ONLY = 'carol';
 /** Formats and deliveries of the clients of the process. */
-const HEARINGS: Record<string, string>[] = [
-  { audio_out: 'pcm_s16le;rate=48000;channels=1' },
-  { audio_out: 'opus' },
-  { delivery: 'forward' },
-];
+const HEARINGS = {
+  pcm: { audio_out: 'pcm_s16le;rate=48000;channels=1' },
+  opus: { audio_out: 'opus' },
+  forward: { delivery: 'forward' },
+} satisfies Record<string, Record<string, string>>;
+export type Hearing = keyof typeof HEARINGS;
+export const HEARING_NAMES = Object.keys(HEARINGS) as Hearing[];
+/** Number of the newest frames that are told: a decoder needs some before those that are looked at. */
+const LAST_FRAMES = 5;
 
-/** Number of frames that a client has heard so far, and the last two of them, in base64. */
+/** Number of frames that a client has heard so far, and the last five of them, in base64. */
 export type Heard = { frames: number; last: string[]; closeCode: number | undefined };
 
 /** Clients in a process of their own, which can be stopped as an operating system stops one: PCM, Opus, and forwarded. */
@@ -42,10 +46,13 @@ export class ListeningProcess extends StoppableProcess {
 
 async function listen([url = '', apiKey, name]: string[]): Promise<void> {
   const clients = await Promise.all(
-    HEARINGS.map(async (hearing, index) => {
-      const query = { room: 'a', peer: `${name}${index}`, api_key: apiKey, audio: 'opus' };
-      const client = await TestClient.connect(url, { ...query, ...hearing });
+    HEARING_NAMES.map(async (hearing) => {
+      const query = { room: 'a', peer: `${name} ${hearing}`, api_key: apiKey, audio: 'opus' };
+      const client = await TestClient.connect(url, { ...query, ...HEARINGS[hearing] });
       await client.next('joined');
+      if (hearing === 'forward') {
+        await client.ask({ type: 'configure', volume: { [MIXED_ONLY]: 0 } }, 'configured');
+      }
       return client;
     }),
   );
@@ -54,7 +61,7 @@ async function listen([url = '', apiKey, name]: string[]): Promise<void> {
   process.on('message', () => {
     const heard = clients.map((client) => ({
       frames: client.frames.length,
-      last: client.frames.slice(-2).map((frame) => frame.toString('base64')),
+      last: client.frames.slice(-LAST_FRAMES).map((frame) => frame.toString('base64')),
       closeCode: closeCodes.get(client),
     }));
     process.send?.(heard satisfies Heard[]);
