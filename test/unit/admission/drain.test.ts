@@ -38,16 +38,19 @@ test('the log says that a drain began and by whose request, each 10 s how many p
   ]);
 });
 
-test('a second request can only shorten a drain, and is logged; clients are told once', async () => {
+test('further requests can only shorten a drain, and are logged; clients are told once', async () => {
   const { drain, lines, announced } = open(2);
   const first = drain.begin(60_000, 'SIGTERM');
   await vi.advanceTimersByTimeAsync(1000);
   expect(drain.timeLeftMs(90_000)).toBe(59_000);
   const second = drain.begin(2000, 'POST /api/admin/drain');
+  const third = drain.begin(90_000, 'SIGTERM');
+  expect(drain.timeLeftMs(90_000)).toBe(2000);
   await vi.advanceTimersByTimeAsync(2000);
-  await Promise.all([first, second]);
+  await Promise.all([first, second, third]);
   expect(lines.slice(1)).toEqual([
     [{ by: 'POST /api/admin/drain', withinMs: 2000, peers: 2 }, 'drain requested again'],
+    [{ by: 'SIGTERM', withinMs: 90_000, peers: 2 }, 'drain requested again'],
     [{ peers: 2 }, 'drain ended'],
   ]);
   expect(announced).toEqual([60_000]);

@@ -64,6 +64,13 @@ describe('two connections of a peer at the same moment', () => {
     node.takeover.checkNewest(ada('newest'), 102);
   });
 
+  test('to two others, the newer one of which is heard of first: the older one is not let in', () => {
+    const node = openNode();
+    node.hear('newest', 102);
+    node.hear('older', 100);
+    expect(() => node.takeover.checkNewest(ada('newer'), 101)).toThrow(isReplaced);
+  });
+
   test('to one node: the older one does not replace the newer one', () => {
     const node = openNode();
     node.add('newer', 101);

@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { loadCodecs } from '../../../src/audio/codecs.ts';
+import { DECODER_MEMORY_PACKETS } from '../../../src/audio/opus-codec.ts';
 import { LateBeginning } from '../../../src/audio/mixing/late-beginning.ts';
 import { Uplink } from '../../../src/bridge/uplink.ts';
 import { counters } from '../../../src/counters.ts';
@@ -361,4 +362,24 @@ test('packets after some that did not go to the router are encoded anew: after m
   expect(sent.slice(4).map(isAsSent)).toEqual([false]);
   uplink.close();
   vi.useRealTimers();
+});
+
+test('only a muted peer is unmuted, and only the packets that a decoder needs before the next one are kept', () => {
+  const uplink = new Uplink(
+    () => {
+      throw new Error('nobody listens behind the router');
+    },
+    { isOpen: false },
+    { mixer: { receive: () => {}, openLateBeginning: () => undefined }, peer: 'ann' },
+    new HandClock(),
+    5000,
+    { onProducer: async () => {}, onFlow: () => {}, onFault: () => {} },
+  );
+  const startMs = performance.now();
+  uplink.setMuted(false, startMs + 1000);
+  expect(uplink.isMutedAt(startMs)).toBe(false);
+  const said = Array.from({ length: 10 }, (_, i) => Buffer.of(0xf8, i, 2));
+  for (const [i, packet] of said.entries()) uplink.send(packet, 960, 20, startMs + i * 20);
+  expect(uplink.last.packets).toEqual(said.slice(-DECODER_MEMORY_PACKETS));
+  uplink.close();
 });

@@ -34,3 +34,25 @@ test('a reply counts that came while the calling process stood still', async () 
   accepted.destroy();
   server.close();
 });
+
+test('an answer counts of a node that was asked, and once', async () => {
+  let give: (body: unknown, from: string) => void = () => {};
+  const bus = {
+    on: (kind: string, _schema: unknown, handler: typeof give) => {
+      if (kind === 'answer') give = handler;
+    },
+    send: async (_kind: string, { id }: { id: string }) => {
+      give({ id, answer: 'no' }, 'three');
+      give({ id, answer: 'yes' }, 'one');
+      give({ id, answer: 'no' }, 'one');
+      give({ id, answer: 'yes' }, 'two');
+    },
+  } as unknown as Bus;
+  const nodes = { id: 'self', list: async () => new Set(['one', 'two']) } as unknown as Nodes;
+  const rpc = new ClusterRpc(nodes, bus, silentLog, DEFAULT_TIMINGS.nodes);
+  const { replies } = await rpc.handle('question', Type.Null(), Type.String(), () => 'yes')(null);
+  expect([...replies]).toEqual([
+    ['one', 'yes'],
+    ['two', 'yes'],
+  ]);
+});

@@ -231,6 +231,34 @@ describe('a client that stops reading', () => {
     for (let i = 0; i < 10; i += 1) client.queue.sendText(text);
     expect(client.slow).toBe(1);
   });
+
+  test('and has read half of that before it stops again: only what is unread counts', () => {
+    const client = new SimulatedClient({ reads: (atMs) => atMs % 10_000 < 2000 });
+    for (const stalledAtMs of [4000, 14_000]) {
+      client.run(stalledAtMs);
+      for (let i = 0; i < 600; i += 1) client.queue.sendText('x'.repeat(1024));
+    }
+    expect(client.slow).toBe(0);
+  });
+
+  test('measures its path again with the first sound when it reads again', () => {
+    for (const fromMs of [3000, 3085, 3170, 3255]) {
+      const client = new SimulatedClient({ rttMs: 40, reads: stalled(fromMs, 3000) });
+      client.run(fromMs + 4000);
+      const live = client.heard.find(({ sentAtMs }) => sentAtMs >= fromMs + 3000);
+      expect(client.pingsAtMs).toContain(live?.sentAtMs);
+    }
+  });
+
+  test('is known by two looks in a row while the gateway reads', () => {
+    const pings = new Pings(DEFAULT_TIMINGS.sessions);
+    pings.answered(pings.payload(0), 20);
+    pings.payload(100);
+    expect(pings.checkStall(700, true)).toBe(false);
+    expect(pings.checkStall(740, false)).toBe(false);
+    expect(pings.checkStall(780, true)).toBe(false);
+    expect(pings.checkStall(820, true)).toBe(true);
+  });
 });
 
 describe('a client that reads hears every frame', () => {
@@ -281,6 +309,13 @@ describe('a client that reads hears every frame', () => {
       );
     }
     expect(pingsAtMs.filter((atMs) => atMs > 10_000 && atMs < 15_000)).toEqual([]);
+  });
+
+  test('with pings by the duration of sound: pauses between single packets count as none', () => {
+    const client = new SimulatedClient({ rttMs: 30 });
+    client.run(20_000, (atMs) => atMs % 1000 === 0);
+    // A packet counts as 120 ms at most.
+    expect(client.pingsAtMs.length).toBeLessThanOrEqual(1 + Math.ceil((20 * 120) / 400) + 1);
   });
 });
 

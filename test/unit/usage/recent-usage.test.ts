@@ -19,3 +19,11 @@ test('RecentUsage reads once for many, and knows at once what it is told', async
   expect(await recent.readMonthMs(8, NOW_MS)).toBe(1000);
   expect(reads).toBe(2);
 });
+
+test('RecentUsage does not keep a read that failed', async () => {
+  const answers = [Promise.reject(new Error('redis disconnected')), Promise.resolve(1000)];
+  const store = { readMonthMs: () => answers.shift() };
+  const recent = new RecentUsage(store as unknown as UsageStore, DEFAULT_TIMINGS.usage);
+  await expect(recent.readMonthMs(7, NOW_MS)).rejects.toThrow('redis disconnected');
+  expect(await recent.readMonthMs(7, NOW_MS)).toBe(1000);
+});

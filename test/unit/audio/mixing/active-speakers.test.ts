@@ -73,6 +73,18 @@ describe('ActiveSpeakers', () => {
     expect([...talkers.mixed]).toEqual(['c']);
   });
 
+  test('a fan that waits does not take the place of one who stops', () => {
+    const talkers = newTalkers(1);
+    for (let ms = 0; ms < 3000; ms += 20) {
+      talkers.heard('speaker', 20 + (ms % 100) / 5, 960, ms);
+      talkers.heard('fan', 40, 960, ms);
+    }
+    expect([...talkers.mixed]).toEqual(['speaker']);
+    talkers.delete('speaker');
+    expect(talkers.isTalking('fan')).toBe(true);
+    expect([...talkers.mixed]).toEqual([]);
+  });
+
   /** Eight open microphones whose fans are so loud, and a level for each of those who speak; a packet each every 20 ms. */
   function talkOverFans(fanLevel: number, speakers: ((ms: number) => number)[], forMs: number) {
     const talkers = newTalkers();
