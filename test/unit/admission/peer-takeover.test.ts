@@ -9,11 +9,10 @@ import { Sessions } from '../../../src/admission/sessions.ts';
 type Listener = (message: object) => void;
 
 /** Nodes whose messages to each other arrive when the test says so. */
-function openNode() {
+function openNode(places = new SuspendedPeers(0)) {
   const listeners = new Map<string, Listener>();
   const bus = { on: (type: string, _schema: object, on: Listener) => listeners.set(type, on) };
   const sessions = new Sessions(DEFAULT_TIMINGS.sessions);
-  const places = new SuspendedPeers(0);
   const takeover = new PeerTakeover(
     bus as unknown as Bus,
     sessions,
@@ -39,8 +38,9 @@ function openNode() {
   };
   const hear = (connectionId: string, order: number) =>
     listeners.get('arrived')!({ accountId: 1, peer: 'ada', connectionId, order });
+  const settle = (room: string) => listeners.get('settled')!({ ...ada('newer'), order: 101, room });
   const end = () => [...sessions.of(1)].forEach((session) => sessions.delete(session));
-  return { takeover, add, hear, closed, end };
+  return { takeover, add, hear, settle, closed, end };
 }
 
 const ada = (connectionId: string) => ({ accountId: 1, peer: 'ada', connectionId });
@@ -78,4 +78,14 @@ describe('two connections of a peer at the same moment', () => {
     expect(node.closed).toEqual([]);
     node.end();
   });
+});
+
+test('a place in the room in which its peer is on another node is left to the room, and one in another room ends', () => {
+  const ended: string[] = [];
+  const kept = { place: { room: 'a' }, end: (reason: string) => ended.push(reason) };
+  const node = openNode({ get: () => kept } as unknown as SuspendedPeers);
+  node.settle('a');
+  expect(ended).toEqual([]);
+  node.settle('b');
+  expect(ended).toEqual(['moved']);
 });
