@@ -135,9 +135,12 @@ describe('a client that does not read for 2 s', () => {
     const untilMs = performance.now() + 2500;
     const guests: string[] = [];
     while (performance.now() < untilMs || guests.length < 3) {
-      guests.push(`guest ${guests.length}`);
-      const guest = await enter(guests.at(-1)!);
+      const peer = `guest ${guests.length}`;
+      guests.push(peer);
+      const guest = await enter(peer);
+      const seenFrom = alice.messages.length;
       await guest.close();
+      await alice.next('peer_left', seenFrom);
     }
     const last = await enter('last');
     browser.readAgain();
