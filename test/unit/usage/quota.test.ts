@@ -1,0 +1,26 @@
+import { expect, test } from 'vitest';
+import { Quota } from '../../../src/usage/quota.ts';
+
+const MINUTE_MS = 60_000;
+
+test('Quota warns once at each step of a month, and again in the next month', () => {
+  const warned: [number, string][] = [];
+  const quota = new Quota(
+    { readMonthMs: async () => 0 },
+    { wallMs: () => 0 },
+    {
+      onWarning: (_account, remaining, resetsAt) => warned.push([remaining, resetsAt.slice(0, 10)]),
+      onExhausted: () => {},
+    },
+  );
+  const use = (minutes: number, day: string) =>
+    quota.update(7, 'free', minutes * MINUTE_MS, Date.parse(day));
+  for (const minutes of [79, 80, 81, 95, 96, 99, 99.5]) use(minutes, '2026-11-20');
+  for (const minutes of [85, 86]) use(minutes, '2026-12-20');
+  expect(warned).toEqual([
+    [20, '2026-12-01'],
+    [5, '2026-12-01'],
+    [1, '2026-12-01'],
+    [15, '2027-01-01'],
+  ]);
+});
