@@ -46,6 +46,10 @@ const TimingsSchema = Type.Object(
       beatEveryMs: ms(1000, 'Interval of the heartbeat of a node that has reported peers'),
       deadAfterMs: ms(45_000, 'Silence after which the peers of such a node are reported as left'),
       retryAfterMs: ms(500, 'Delay before changes that Redis did not accept are written again'),
+      leaveHoldMs: ms(
+        2000,
+        'Time for which the leave of a peer that is on another node is held back: the other node reports its join meanwhile',
+      ),
       sweepEveryMs: ms(15_000, 'Interval of the search for unsent events and dead nodes'),
       firstRetryMs: ms(5000, 'First delay between attempts to deliver an event; doubles'),
       longestRetryMs: ms(60_000, 'Longest such delay'),

@@ -189,7 +189,8 @@ export class Members {
     if (this.isCurrent(peer)) {
       this.#peers.delete(name);
       const { accountId, name: room } = this.#key;
-      if (!this.#isEcho) this.#parts.onLeft(accountId, room, name, reason);
+      const isElsewhere = this.isConnectedElsewhere(peer);
+      if (!this.#isEcho) this.#parts.onLeft(accountId, room, name, reason, isElsewhere);
     }
     this.#left(this.#roster.leave(name, peer), reason);
   }

@@ -15,7 +15,14 @@ export type RoomParts = {
   /** Called when a peer of this node has entered a room; again if it was there already. */
   onJoined: (accountId: number, room: string, peer: string, kind: PeerKind) => void;
   /** Called when a peer of this node has left a room. */
-  onLeft: (accountId: number, room: string, peer: string, reason: LeaveReason) => void;
+  /** @param isElsewhere true if the peer has a connection to another node */
+  onLeft: (
+    accountId: number,
+    room: string,
+    peer: string,
+    reason: LeaveReason,
+    isElsewhere: boolean,
+  ) => void;
   /** Counts the time of a peer of an account; returns the function that ends the count. */
   meterPeer: (accountId: number, room: string, kind: PeerKind) => () => void;
   /** Notes the number of peers in a room, over all nodes. */

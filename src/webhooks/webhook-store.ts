@@ -21,8 +21,8 @@ type WrittenChange = (string | number)[];
 
 /**
  * Peers of each room, and events that wait to be sent, in Redis (docs/redis.md). Each node holds its own peers; a peer is in a room
- * while any node holds it there, so it does not matter in which order two nodes report that it moved from one to the
- * other, nor whether a change is reported twice.
+ * while any node holds it there, so a change that is reported twice does not matter. The node from which a peer moved
+ * reports that some time later than it happened, so that the other node has reported the peer by then.
  */
 export class WebhookStore {
   readonly #redis: Redis;

@@ -7,8 +7,10 @@ import { ACCOUNT_CHANGES } from '../store/keys.ts';
 import type { LeaveReason, PeerKind } from '../protocol/messages.ts';
 import type { Redis } from '../store/redis.ts';
 import { type Change, exhausted, joined, left, type PresentPeer } from './events.ts';
+import { HeldLeaves } from './held-leaves.ts';
+import { presenceKey, ToldPeers } from './told-peers.ts';
 import { type Backlog, WebhookOutbox } from './webhook-outbox.ts';
-import { keyOf, type NumberedChange, WebhookStore } from './webhook-store.ts';
+import { type NumberedChange, WebhookStore } from './webhook-store.ts';
 
 const CHANGES_AT_ONCE = 100;
 /** Maximum number of changes kept while Redis is disconnected; beyond it only the final state is reported. */
@@ -39,8 +41,9 @@ export class Webhooks {
   #listening = new Set<number>();
   /** Peers in rooms of this node, of all accounts, by {@link presenceKey}. */
   readonly #present = new Map<string, PresentPeer>();
-  /** Peers that Redis holds as present, because changes of accounts with a webhook said so; same keys. */
-  readonly #told = new Map<string, PresentPeer>();
+  readonly #told = new ToldPeers();
+  /** Leaves of peers that are on another node, by the same keys. */
+  readonly #heldLeaves: HeldLeaves;
   /** Ends of the last reported periods without minutes, by account. */
   readonly #exhausted = new Map<number, string>();
   #waiting: NumberedChange[] = [];
@@ -72,6 +75,9 @@ export class Webhooks {
     this.#log = log;
     this.#maxWaiting = maxWaiting ?? MAX_WAITING;
     this.#retryAfterMs = timings.retryAfterMs;
+    this.#heldLeaves = new HeldLeaves(timings.leaveHoldMs, this.#maxWaiting, (leave) => {
+      if (this.#listening.has(leave.accountId)) this.#tell(leave);
+    });
     this.#timer = setInterval(() => this.#beat(), timings.beatEveryMs);
   }
 
@@ -100,17 +106,31 @@ export class Webhooks {
   /** Notes that a peer of this node entered a room. */
   peerJoined(accountId: number, room: string, peer: string, kind: PeerKind): void {
     const present = { accountId, room, peer, kind };
-    this.#present.set(presenceKey(present), present);
+    const key = presenceKey(present);
+    this.#heldLeaves.drop(key);
+    this.#present.set(key, present);
     if (this.#listening.has(accountId)) this.#tell(joined(present, this.#nowMs()));
   }
 
-  /** Notes that a peer of this node left a room; unknown peers are ignored. */
-  peerLeft(accountId: number, room: string, peer: string, reason: LeaveReason): void {
+  /**
+   * Notes that a peer of this node left a room; unknown peers are ignored.
+   * @param isElsewhere true if the peer has a connection to another node, which may not have reported it yet
+   */
+  peerLeft(
+    accountId: number,
+    room: string,
+    peer: string,
+    reason: LeaveReason,
+    isElsewhere = false,
+  ): void {
     const key = presenceKey({ accountId, room, peer });
     const present = this.#present.get(key);
     if (!present) return;
     this.#present.delete(key);
-    if (this.#listening.has(accountId)) this.#tell(left(present, reason, this.#nowMs()));
+    if (!this.#listening.has(accountId)) return;
+    const leave = left(present, reason, this.#nowMs());
+    if (isElsewhere) this.#heldLeaves.hold(key, leave);
+    else this.#tell(leave);
   }
 
   /** Notes that an account has no minutes until a time (ISO 8601); may be called repeatedly, and is reported once. */
@@ -133,6 +153,7 @@ export class Webhooks {
     clearInterval(this.#timer);
     clearTimeout(this.#reloading);
     this.#closing.abort();
+    this.#heldLeaves.releaseAll();
     await this.#working;
     await this.#work();
     try {
@@ -214,21 +235,13 @@ export class Webhooks {
     return this.#waiting.length > 0 || this.#isBeatDue;
   }
 
-  /** Returns the changes by which the real state differs from the reported one. */
   #missing(): Change[] {
-    const isListening = ({ accountId }: PresentPeer) => this.#listening.has(accountId);
-    const gone = [...this.#told].filter(
-      ([key, peer]) => !this.#present.has(key) || !isListening(peer),
-    );
-    const come = [...this.#present].filter(
-      ([key, peer]) => !this.#told.has(key) && isListening(peer),
-    );
-    const nowMs = this.#nowMs();
-    // Entries come first, so that a room with peers in it does not end.
-    return [
-      ...come.map(([, peer]) => joined(peer, nowMs)),
-      ...gone.map(([, peer]) => left(peer, 'closed', nowMs)),
-    ];
+    return this.#told.missing({
+      present: this.#present,
+      isLeaveHeld: (key) => this.#heldLeaves.has(key),
+      isListening: ({ accountId }) => this.#listening.has(accountId),
+      nowMs: this.#nowMs(),
+    });
   }
 
   async #writeSome(): Promise<void> {
@@ -243,7 +256,7 @@ export class Webhooks {
     }
     this.#isBeatDue = false;
     this.#dropped -= dropped;
-    for (const change of changes) this.#noteTold(change);
+    for (const { change } of changes) this.#told.note(change);
     // They may have been dropped meanwhile.
     if (this.#waiting[0] === changes[0]) this.#waiting.splice(0, changes.length);
   }
@@ -260,7 +273,7 @@ export class Webhooks {
       // A change whose answer was lost may have been written: under another name it would be written twice.
       const written = await this.#store.readLastNumber(former);
       while (this.#waiting[0] && this.#waiting[0].number <= written) {
-        this.#noteTold(this.#waiting.shift()!);
+        this.#told.note(this.#waiting.shift()!.change);
       }
       this.#node = await this.#register();
       await this.#store.retire(former);
@@ -277,17 +290,7 @@ export class Webhooks {
   async #register(): Promise<string> {
     const node = randomUUID();
     await this.#store.register(node);
-    await this.#store.tellAgain(node, [...this.#told.values()], this.#nowMs());
+    await this.#store.tellAgain(node, this.#told.list(), this.#nowMs());
     return node;
   }
-
-  #noteTold({ change }: NumberedChange): void {
-    if (change.op === 'once') return;
-    const { accountId, room, peer, kind } = change;
-    const key = presenceKey(change);
-    if (change.op === 'join') this.#told.set(key, { accountId, room, peer, kind });
-    else this.#told.delete(key);
-  }
 }
-
-const presenceKey = (of: Omit<PresentPeer, 'kind'>) => `${keyOf(of)}\n${of.peer}`;

@@ -130,6 +130,43 @@ describe('two nodes', () => {
     expect(receiver.story.filter((event) => / a/.test(event))).toEqual(VISIT);
   });
 
+  test('a peer that comes back on another node has not left, although its former node is first to report', async () => {
+    const { redis, receiver, accounts, id } = await openHook();
+    await openWorker(redis);
+    const [one, other] = [
+      await openNode(redis, {}, { leaveHoldMs: 60_000 }),
+      await openNode(redis),
+    ];
+    one.peerJoined(id, 'a', 'ada', 'websocket');
+    await untilTaken(receiver, 2);
+    one.peerLeft(id, 'a', 'ada', 'replaced', true);
+    // The list of accounts is read again, and the reported state compared with the real one.
+    await accounts.update(id, { name: 'Ada L.' });
+    visit(one, id, 'c');
+    await untilTaken(receiver, 6);
+    other.peerJoined(id, 'a', 'ada', 'websocket');
+    other.peerLeft(id, 'a', 'ada', 'left');
+    visit(other, id, 'd');
+    await untilTaken(receiver, 10);
+    await one.close();
+    await untilTaken(receiver, 12);
+    expect(receiver.story.filter((event) => / a/.test(event))).toEqual(VISIT);
+    const leave = receiver.taken.find(
+      ({ event }) => event.type === 'peer_left' && event.room === 'a',
+    );
+    expect(leave!.event).toMatchObject({ reason: 'left' });
+  });
+
+  test('the leave of a peer that was elsewhere only for a moment is told after the hold', async () => {
+    const { redis, receiver, id } = await openHook();
+    await openWorker(redis);
+    const node = await openNode(redis, {}, { leaveHoldMs: 50 });
+    node.peerJoined(id, 'a', 'ada', 'websocket');
+    node.peerLeft(id, 'a', 'ada', 'replaced', true);
+    await untilTaken(receiver, 4);
+    expect(receiver.story).toEqual(VISIT);
+  });
+
   test.each([1, 2, 3])(
     'random calls, seed %i: each room is told as a sequence of calls one by one would be',
     async (seed) => {

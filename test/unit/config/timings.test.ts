@@ -24,6 +24,7 @@ test('the defaults are those of the product', () => {
       beatEveryMs: 1000,
       deadAfterMs: 45_000,
       retryAfterMs: 500,
+      leaveHoldMs: 2000,
       sweepEveryMs: 15_000,
       firstRetryMs: 5000,
       longestRetryMs: 60_000,

@@ -39,7 +39,8 @@ local function leave(place, peer, kind, peerEvent, roomEvent)
   end
   local earlier = redis.call('HGET', left, peer)
   for _, key in ipairs({ peers, left, latest }) do redis.call('HDEL', key, peer) end
-  if isDead and earlier then peerEvent = earlier end
+  -- A leave may have been held back: the peer left later, from the node to which it went.
+  if earlier and (isDead or createdAtOf(earlier) > createdAtOf(peerEvent)) then peerEvent = earlier end
   tell(place, peerEvent)
   -- The last to be told of is not always the last who left: the room ended with that one.
   local lastLeft = prefix .. 'last_left:' .. place
