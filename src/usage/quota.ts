@@ -12,7 +12,7 @@ const WARN_AT_SHARES = [0.2, 0.05];
 export type QuotaEvents = {
   /** Called once for each step of remaining minutes of the month. */
   onWarning: (accountId: number, remainingMinutes: number, resetsAt: string) => void;
-  /** Called at each check that finds no minutes left while the account has peers in rooms. */
+  /** Called each time the account is found without minutes: after its usage was written, and when a peer wants to join. */
   onExhausted: (accountId: number, resetsAt: string) => void;
 };
 
@@ -77,7 +77,10 @@ export class Quota {
     if (PLANS[plan].minutesPerMonth === undefined) return;
     const wallMs = this.#clock.wallMs();
     if (!(await this.#isExhausted(accountId, plan, wallMs))) return;
-    throw minutesExhausted(resetsAt(wallMs));
+    const until = resetsAt(wallMs);
+    // Calls that are shorter than the interval of reports may have left no peer that a report would find.
+    this.#events.onExhausted(accountId, until);
+    throw minutesExhausted(until);
   }
 
   async #isExhausted(accountId: number, plan: Account['plan'], wallMs: number): Promise<boolean> {

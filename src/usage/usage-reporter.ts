@@ -7,7 +7,7 @@ import { COUNTS_AT_ONCE, type UsageStore } from './usage-store.ts';
 /** Parts that a reporter reads and writes. */
 type ReporterParts = { meter: Meter; store: UsageStore; last: LastUsage; clock: MeterClock };
 
-/** Writes the counts of this process, and reports the total usage of accounts with peers here. */
+/** Writes the counts of this process, and reports the total usage of accounts that have peers here, or had some since the last report. */
 export class UsageReporter {
   readonly #meter: Meter;
   readonly #store: UsageStore;
@@ -61,15 +61,16 @@ export class UsageReporter {
       this.#meter.accrue();
       return;
     }
-    const active = this.#meter.activeAccounts();
+    // Peers that came and left since the last report have used minutes, too.
+    const used = new Set(this.#meter.activeAccounts());
     try {
       // A Redis that answers may still refuse writes: the whole backlog is put together when it has taken a part.
-      if (!this.#isStoreWell) await this.#write(this.#meter.take(COUNTS_AT_ONCE));
-      await this.#write(this.#meter.take());
+      if (!this.#isStoreWell) await this.#write(this.#meter.take(COUNTS_AT_ONCE), used);
+      await this.#write(this.#meter.take(), used);
       this.#isStoreWell = true;
       const wallMs = this.#clock.wallMs();
       await Promise.all(
-        active.map(async (accountId) => {
+        [...used].map(async (accountId) => {
           this.#onTotal(accountId, await this.#store.readMonthMs(accountId, wallMs), wallMs);
         }),
       );
@@ -80,7 +81,8 @@ export class UsageReporter {
     }
   }
 
-  async #write(minuteCounts: MinuteCount[]): Promise<void> {
+  async #write(minuteCounts: MinuteCount[], used: Set<number>): Promise<void> {
+    for (const { accountId } of minuteCounts) used.add(accountId);
     await this.#store.write(minuteCounts, (part) => this.#meter.written(part));
   }
 }

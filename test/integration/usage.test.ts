@@ -465,7 +465,7 @@ test('Quota on the 1st of the next month: minutes are there again, and are warne
   await usage.write([count({ minute: '2026-12-01T00:00', websocketMs: 90 * 60_000 })]);
   await look(decemberMs);
   await look(decemberMs);
-  expect(told).toEqual(['exhausted', '10 until 2027-01-01T00:00:00.000Z']);
+  expect(told).toEqual(['exhausted', 'exhausted', '10 until 2027-01-01T00:00:00.000Z']);
 });
 
 test('Meter, UsageStore and closing at random moments, over simulated days: sums equal', async () => {

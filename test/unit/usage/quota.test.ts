@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import { Quota } from '../../../src/usage/quota.ts';
+import { ACCOUNT, NOW_MS } from '../../support/usage.ts';
 
 const MINUTE_MS = 60_000;
 
@@ -23,4 +24,32 @@ test('Quota warns once at each step of a month, and again in the next month', ()
     [1, '2026-12-01'],
     [15, '2027-01-01'],
   ]);
+});
+
+const HUNDRED_MINUTES_MS = 100 * 60_000;
+
+function openQuota(usedMs: number) {
+  const told: string[] = [];
+  const usage = { readMonthMs: () => Promise.resolve(usedMs) };
+  const quota = new Quota(
+    usage,
+    { wallMs: () => NOW_MS },
+    {
+      onWarning: () => told.push('warning'),
+      onExhausted: (accountId, resetsAt) => told.push(`${accountId} until ${resetsAt}`),
+    },
+  );
+  return { quota, told };
+}
+
+test('Quota.check() without minutes left reports that, although no report found the account in a room', async () => {
+  const { quota, told } = openQuota(HUNDRED_MINUTES_MS);
+  await expect(quota.check(ACCOUNT, 'free')).rejects.toMatchObject({ code: 'minutes_exhausted' });
+  expect(told).toEqual([`${ACCOUNT} until 2026-12-01T00:00:00.000Z`]);
+});
+
+test('Quota.check() with minutes left reports nothing', async () => {
+  const { quota, told } = openQuota(HUNDRED_MINUTES_MS - 1);
+  await quota.check(ACCOUNT, 'free');
+  expect(told).toEqual([]);
 });

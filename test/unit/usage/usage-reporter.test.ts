@@ -43,11 +43,14 @@ function openReporter(store: UsageStore) {
   const clock = { wallMs: () => nowMs, monotonicMs: () => nowMs };
   const meter = new Meter(clock, LONGEST_STEP_MS);
   const last = new LastUsage(store, '/nowhere', silentLog, timings);
-  const reporter = new UsageReporter({ meter, store, last, clock }, silentLog, () => {}, timings);
+  /** Accounts whose total was reported. */
+  const totals: number[] = [];
+  const onTotal = (accountId: number) => totals.push(accountId);
+  const reporter = new UsageReporter({ meter, store, last, clock }, silentLog, onTotal, timings);
   const pass = (ms: number) => {
     nowMs += ms;
   };
-  return { meter, reporter, pass };
+  return { meter, reporter, pass, totals };
 }
 
 test('UsageStore.write() of 12,000 counts takes three commands, each acknowledged', async () => {
@@ -83,6 +86,22 @@ test('UsageReporter.report() after a failed command writes only what was not ack
   expect(sizes).toEqual([5000, 3000, 3000]);
   await reporter.close();
   expect(sizes).toHaveLength(3);
+});
+
+test('UsageReporter.report() reports the total of accounts with peers, and of those whose peers have left since the last report', async () => {
+  const { store } = fakeRedis();
+  const { meter, reporter, pass, totals } = openReporter(store);
+  meter.enter(1, 'a', 'websocket');
+  const leave = meter.enter(2, 'a', 'websocket');
+  pass(3000);
+  leave();
+  await reporter.report();
+  expect(new Set(totals)).toEqual(new Set([1, 2]));
+  totals.length = 0;
+  pass(5000);
+  await reporter.report();
+  expect(totals).toEqual([1]);
+  await reporter.close();
 });
 
 test('UsageReporter.report() while Redis is disconnected puts nothing together, and loses no time', async () => {
