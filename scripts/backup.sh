@@ -1,5 +1,5 @@
 #!/bin/sh
-# Backs up the Redis of a gateway while it runs, and restores it. Needs redis-cli.
+# Backs up the Redis of a gateway while it runs, and restores it. Needs redis-cli and flock.
 #   scripts/backup.sh save REDIS FOLDER ARCHIVE     REDIS: redis://…, unix://… or the path of a socket (data/redis.sock)
 #   scripts/backup.sh restore ARCHIVE FOLDER        while that Redis does not run
 # FOLDER is where Redis has its appendonlydir: DATA_DIR, if Redis is the gateway's own. The archive holds the keys that sign tokens.
@@ -28,6 +28,19 @@ read_manifest() {
   cat "$folder"/appendonlydir/*.manifest 2> /dev/null || :
 }
 
+# Ends unless an archive holds a manifest, and the files that it names (h: a former file, which Redis does not read and may delete).
+check_archive() {
+  files=$(tar -tzf "$1" 2> /dev/null) || files=
+  manifests=$(printf '%s\n' "$files" | grep '^appendonlydir/.*\.manifest$') ||
+    { echo "backup: $1 is not a backup" >&2; exit 1; }
+  for manifest in $manifests; do
+    for name in $(tar -xzOf "$1" "$manifest" | sed -n 's/^file \([^ ]*\) seq [0-9]* type [bi].*/\1/p'); do
+      printf '%s\n' "$files" | grep -Fqx "appendonlydir/$name" ||
+        { echo "backup: $1 is not whole: it has no appendonlydir/$name" >&2; exit 1; }
+    done
+  done
+}
+
 save() {
   folder=$2 archive=$3
   address=$1
@@ -38,6 +51,9 @@ save() {
     *) option=-s ;;
   esac
   [ -d "$folder/appendonlydir" ] || { echo "backup: there is no $folder/appendonlydir (is appendonly on?)" >&2; exit 1; }
+  # Two at a time would rewrite the file under each other's copy. The kernel releases the lock, however this script ends.
+  exec 9< "$folder/appendonlydir"
+  flock -n 9 || { echo "backup: another backup of $folder is running" >&2; exit 1; }
   # A rewrite would delete files while they are copied.
   percentage=$(redis CONFIG GET auto-aof-rewrite-percentage | tail -n 1)
   # 0 is what a backup that was killed has left; 100 is what Redis has without a setting.
@@ -56,19 +72,23 @@ save() {
   await_rewrite
   redis INFO persistence | grep -q 'aof_last_bgrewrite_status:ok' ||
     { echo 'backup: Redis could not rewrite its file' >&2; exit 1; }
-  [ "$(read_manifest)" != "$before" ] ||
+  written=$(read_manifest)
+  [ "$written" != "$before" ] ||
     { echo "backup: $folder/appendonlydir is not that of this Redis, which has written elsewhere (CONFIG GET dir)" >&2; exit 1; }
   key=
   [ ! -e "$folder/demo-key" ] || key=demo-key
   # Redis appends to the last file meanwhile (1 is for that); what is cut at its end is left out when it is loaded.
   tar --warning=no-file-changed -czf "$archive.part" -C "$folder" appendonlydir $key || [ $? -eq 1 ]
+  [ "$(read_manifest)" = "$written" ] ||
+    { echo 'backup: Redis has rewritten its file while it was saved (BGREWRITEAOF): save it again' >&2; exit 1; }
+  check_archive "$archive.part"
   mv "$archive.part" "$archive"
   echo "backup: $archive"
 }
 
 restore() {
   archive=$1 folder=$2
-  tar -tzf "$archive" | grep -q '^appendonlydir/.*\.manifest$' || { echo "backup: $archive is not a backup" >&2; exit 1; }
+  check_archive "$archive"
   if [ -e "$folder/appendonlydir" ]; then
     echo "backup: $folder/appendonlydir is there: stop that Redis, and move the folder away" >&2
     exit 1

@@ -1,6 +1,7 @@
-import { execFileSync, spawnSync } from 'node:child_process';
+import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { mkdir, mkdtemp, readdir, rm } from 'node:fs/promises';
+import { once } from 'node:events';
+import { mkdir, mkdtemp, open, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, expect, test } from 'vitest';
@@ -43,14 +44,74 @@ test('the address of sentinels is refused', async () => {
   expect(stderr).toBe('backup: give the address of a server (redis://…), not of its sentinels\n');
 });
 
-test('a disk that fills up: the archive that was begun is removed', async () => {
+/** Starts a Redis whose file has 300 KB that gzip cannot compress, more than a pipe holds. */
+async function startFilled() {
   const folder = await newFolder();
   const redis = await TestRedis.startAt(folder);
   cleanUps.push(() => redis.kill());
   const socket = join(folder, 'redis.sock');
-  const run = (...words: string[]) => execFileSync('redis-cli', ['-s', socket, ...words]);
+  const run = (...words: string[]) =>
+    execFileSync('redis-cli', ['-s', socket, ...words], { encoding: 'utf8' });
   run('CONFIG', 'SET', 'appendonly', 'yes');
   for (let i = 0; i < 30; i += 1) run('SET', `key ${i}`, randomBytes(10_000).toString('base64'));
+  const untilWritten = () =>
+    eventually(
+      'the file is written',
+      () => !/aof_rewrite_(in_progress|scheduled):1/.test(run('INFO', 'persistence')),
+    );
+  return { folder, socket, run, untilWritten };
+}
+
+test('a file that Redis rewrites while it is saved, and a second backup meanwhile: no archive of either', async () => {
+  const { folder, socket, run, untilWritten } = await startFilled();
+  const [archives, others] = [await newFolder(), await newFolder()];
+  const archive = join(archives, 'partyline.tar.gz');
+  // The archive is written as slowly as this test reads it.
+  execFileSync('mkfifo', [`${archive}.part`]);
+  const saving = spawn(SCRIPT, ['save', socket, folder, archive]);
+  const ended = once(saving, 'close');
+  let stderr = '';
+  saving.stderr.on('data', (text: Buffer) => (stderr += text.toString()));
+  // The pipe opens when tar has begun.
+  const pipe = await open(`${archive}.part`);
+  const second = spawnSync(SCRIPT, ['save', socket, folder, join(others, 'partyline.tar.gz')], {
+    encoding: 'utf8',
+  });
+  expect(second.stderr).toBe(`backup: another backup of ${folder} is running\n`);
+  expect(second.status).toBe(1);
+  expect(run('CONFIG', 'GET', 'auto-aof-rewrite-percentage')).toContain('\n0\n');
+  run('BGREWRITEAOF');
+  await untilWritten();
+  for await (const _ of pipe.createReadStream());
+  expect([await ended, stderr]).toEqual([
+    [1, null],
+    expect.stringContaining('Redis has rewritten its file while it was saved'),
+  ]);
+  expect([...(await readdir(archives)), ...(await readdir(others))]).toEqual([]);
+  expect(run('CONFIG', 'GET', 'auto-aof-rewrite-percentage')).toContain('\n100\n');
+});
+
+test('an archive without a file that its manifest names is refused before anything is written', async () => {
+  const { folder, socket, untilWritten } = await startFilled();
+  await untilWritten();
+  const archive = join(folder, 'partyline.tar.gz');
+  expect(save(socket, folder)).toEqual({ status: 0, stderr: '' });
+  const unpacked = await newFolder();
+  execFileSync('tar', ['-xzf', archive, '-C', unpacked]);
+  const [base = ''] = (await readdir(join(unpacked, 'appendonlydir'))).filter((name) =>
+    name.includes('.base.'),
+  );
+  await rm(join(unpacked, 'appendonlydir', base));
+  execFileSync('tar', ['-czf', archive, '-C', unpacked, 'appendonlydir']);
+  const target = await newFolder();
+  const { status, stderr } = spawnSync(SCRIPT, ['restore', archive, target], { encoding: 'utf8' });
+  expect(stderr).toBe(`backup: ${archive} is not whole: it has no appendonlydir/${base}\n`);
+  expect(status).toBe(1);
+  expect(await readdir(target)).toEqual([]);
+});
+
+test('a disk that fills up: the archive that was begun is removed', async () => {
+  const { folder, socket } = await startFilled();
   const words = ['save', socket, folder, join(folder, 'partyline.tar.gz')];
   // 100 blocks of 512 bytes for each file that it writes.
   const limited = ['-c', 'ulimit -f 100; exec "$0" "$@"', SCRIPT, ...words];
