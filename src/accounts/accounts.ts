@@ -16,6 +16,7 @@ import {
 } from '../store/keys.ts';
 import type { Redis } from '../store/redis.ts';
 import { AccountIds } from './account-ids.ts';
+import { KeyUses, noteKeyUse } from './key-uses.ts';
 
 /** Values of `default_audio` and `pinned_audio` (docs/protocol.md, "Audio formats"); an empty one removes the value. */
 const HEARD_FORMAT = `^(${AUDIO_FORMAT_PATTERN})?$`;
@@ -70,8 +71,6 @@ export type NewKey = { id: string; apiKey: string };
 
 const KEY_START = 'pl_';
 const KEY_ID_DIGITS = 16;
-/** `last_used_at` is no more exact than this, so that using a key is hardly ever a write. */
-const LAST_USED_RESOLUTION_MS = 60_000;
 
 /** Maximum number of accounts read in one turn of the event loop: about 3 ms, so that audio does not wait. */
 const LISTED_AT_ONCE = 100;
@@ -83,6 +82,7 @@ const hashOf = (apiKey: string) => createHash('sha256').update(apiKey).digest('h
 export class Accounts {
   readonly #redis: Redis;
   readonly #ids: AccountIds;
+  readonly #keyUses = new KeyUses();
 
   constructor(redis: Redis) {
     this.#redis = redis;
@@ -226,16 +226,26 @@ export class Accounts {
       ]);
       const { account: id, last_used_at: lastUsedAt } = stored;
       if (id === undefined) return undefined;
-      const nowMs = Number(seconds) * 1000;
-      const ageMs = nowMs - Date.parse(lastUsedAt ?? '');
-      // A time in the future was written with a wrong clock.
-      const isFresh = ageMs >= 0 && ageMs < LAST_USED_RESOLUTION_MS;
-      const options = { keys: [apiKeyRecordKey(hash)], arguments: [new Date(nowMs).toISOString()] };
-      if (!isFresh) await client.noteKeyUsed(options);
+      await noteKeyUse(client, hash, lastUsedAt, Number(seconds) * 1000);
       return client.hGetAll(accountKey(Number(id)));
     });
     const account = fields && parseAccount(fields);
     return account && { account, keyId: hash.slice(0, KEY_ID_DIGITS) };
+  }
+
+  /** Returns the account of a key whose token or invitation is used, which is a use of the key; undefined if the key is not valid. */
+  async findByKeyId(accountId: number, keyId: string): Promise<Account | undefined> {
+    const fields = await this.#redis.run(async (client) => {
+      const [stored, hashes] = await Promise.all([
+        client.hGetAll(accountKey(accountId)),
+        client.sMembers(accountKeysKey(accountId)),
+      ]);
+      const hash = hashes.find((candidate) => candidate.slice(0, KEY_ID_DIGITS) === keyId);
+      if (hash === undefined) return undefined;
+      await this.#keyUses.note(client, hash);
+      return stored;
+    });
+    return fields && parseAccount(fields);
   }
 
   async #write(id: number, fields: Partial<Account>, isNew: boolean): Promise<ChangedAccount> {

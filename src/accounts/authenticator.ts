@@ -90,11 +90,8 @@ export class Authenticator {
 
   /** @throws {PartylineError} `unauthorized` if the account, or the key, is gone */
   async #findOwner({ accountId, keyId }: TokenOwner, what: string): Promise<Account> {
-    const [account, keyIds] = await Promise.all([
-      this.#accounts.find(accountId),
-      this.#accounts.findKeyIds(accountId),
-    ]);
-    if (account && keyIds.has(keyId)) return account;
+    const account = await this.#accounts.findByKeyId(accountId, keyId);
+    if (account) return account;
     throw new PartylineError('unauthorized', `The API key of the ${what} has been revoked.`);
   }
 

@@ -1,6 +1,9 @@
 import * as fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { Accounts } from '../../src/accounts/accounts.ts';
+import { Authenticator } from '../../src/accounts/authenticator.ts';
+import { Invites } from '../../src/accounts/invites.ts';
+import { RateLimits } from '../../src/accounts/rate-limits.ts';
 import { LONGEST_LIFE_SECONDS, SigningKeys } from '../../src/accounts/signing-keys.ts';
 import { Tokens } from '../../src/accounts/tokens.ts';
 import {
@@ -320,6 +323,37 @@ describe('/api/admin', () => {
     await account.findByKey(apiKey);
     const [key] = await account.listKeys(id);
     expect(Math.abs(Date.now() - Date.parse(key!.last_used_at!))).toBeLessThan(60_000);
+  });
+
+  test.each(['a token', 'an invitation'])('the use of %s is a use of its key', async (what) => {
+    const store = await openStore(await openRedis());
+    const account = new Accounts(store);
+    const signingKeys = new SigningKeys(store, { wallMs: Date.now });
+    const [tokens, invites] = [new Tokens(signingKeys), new Invites(signingKeys)];
+    const limits = new RateLimits(store, {
+      authFailuresPerAddress: 100,
+      authFailuresPerKeyPrefix: 100,
+      requestsPerAccount: 100,
+    });
+    const authenticator = new Authenticator(account, tokens, invites, limits);
+    const { id } = await account.create({ name: 'Ada', email: 'ada@example.com', plan: 'free' });
+    const owner = { accountId: id, keyId: (await account.addKey(id)).id };
+    const grant = { peer: 'ada', rooms: '*', publish: true, ttl_seconds: 60 } as const;
+    const { token } = await tokens.issue(owner, grant);
+    const { invite } = await invites.issue(owner, { room: 'a' });
+    const use = () =>
+      what === 'a token'
+        ? authenticator.byToken(token, '192.0.2.1', () => {})
+        : authenticator.byInvite(invite, '192.0.2.1');
+    await use();
+    const readLastUse = async () => (await account.listKeys(id))[0]?.last_used_at ?? '';
+    const lastUse = await readLastUse();
+    expect(Math.abs(Date.now() - Date.parse(lastUse))).toBeLessThan(60_000);
+    const [hash = ''] = await store.client.sMembers(accountKeysKey(id));
+    await store.client.hDel(apiKeyKey(hash), 'last_used_at');
+    // Within a minute nothing is written again.
+    await use();
+    expect(await readLastUse()).toBe('');
   });
 
   test('a key that is revoked as it is used leaves nothing in Redis', async () => {
