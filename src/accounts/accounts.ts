@@ -108,6 +108,11 @@ export class Accounts {
     return account;
   }
 
+  /** Returns whether Redis has an account. */
+  async hasAny(): Promise<boolean> {
+    return (await this.#redis.run((client) => client.sCard(ALL_ACCOUNTS))) > 0;
+  }
+
   /** Returns all accounts, by id. */
   async list(): Promise<Account[]> {
     const accounts: Account[] = [];

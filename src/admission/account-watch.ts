@@ -43,13 +43,26 @@ export async function watchAccounts(
       for (const accountId of unapplied) tryToCheck(accountId);
     }, retryAfterMs);
   };
+  /** Ends the clients of an account that Redis does not have any more: it was created after the backup that was restored. */
+  const endMissing = async (accountId: number) => {
+    // A Redis that lost all its data knows no account; calls go on until it is restored.
+    if (!(await accounts.hasAny())) {
+      log.error({ account: accountId }, 'account not checked: redis has no accounts');
+      return;
+    }
+    log.warn({ account: accountId }, 'clients of an account closed: redis does not have it');
+    const fault = new PartylineError('unauthorized', 'The account does not exist any more.');
+    for (const session of sessions.of(accountId)) session.fail(fault);
+    for (const kept of places.of(accountId)) kept.end(fault.code);
+  };
   const check = async (accountId: number) => {
     const concerned = sessions.of(accountId);
     if (concerned.length === 0 && places.of(accountId).length === 0) return;
     const [account, keyIds] = await Promise.all([
-      accounts.getOrThrow(accountId),
+      accounts.find(accountId),
       accounts.findKeyIds(accountId),
     ]);
+    if (!account) return endMissing(accountId);
     const state = { keyIds, withdrawn: signingKeys.withdrawn };
     for (const session of concerned) session.accountChanged(account, state);
     places.accountChanged(account, state);
@@ -58,7 +71,6 @@ export async function watchAccounts(
     unapplied.delete(accountId);
     check(accountId).catch((fault: unknown) => {
       log.error({ err: fault, account: accountId }, 'change of an account not applied');
-      // An account that does not exist any more will not exist later.
       if (!(fault instanceof PartylineError) || fault.code !== 'overloaded') return;
       unapplied.add(accountId);
       retryLater();
