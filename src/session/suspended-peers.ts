@@ -164,9 +164,10 @@ export class SuspendedPeers {
     return this.#places.accountIds();
   }
 
-  /** Ends the places of clients that could no longer connect: a place needs the same rights as a connection. */
+  /** Applies a change of an account to its places, and ends those of clients that could no longer connect: a place needs the same rights as a connection. */
   accountChanged(account: Account, keys: KeyState): void {
     for (const kept of this.of(account.id)) {
+      kept.place.account = account;
       const fault = accountFault(account, keys, kept.place);
       if (fault) kept.end(fault.code);
     }

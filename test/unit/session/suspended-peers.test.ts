@@ -13,6 +13,7 @@ function keep(places: SuspendedPeers) {
   const ended: string[] = [];
   const place = {
     account: { id: 1 },
+    keyId: 'key',
     room: 'a',
     peer: {
       name: 'ada',
@@ -41,6 +42,17 @@ test('a node that goes away leaves its places in their rooms, whatever happens t
   places.close();
   kept.fail(new Error('no media'));
   expect(ended).toEqual([]);
+});
+
+test('a change of its account applies to a kept place', () => {
+  const places = new SuspendedPeers(60_000);
+  const { kept, ended } = keep(places);
+  const account = { id: 1, name: 'Ada', email: 'ada@b', plan: 'pro', status: 'active' } as const;
+  const keys = { keyIds: new Set(['key']), withdrawn: new Set<string>() };
+  places.accountChanged(account, keys);
+  expect([kept.place.account, ended]).toEqual([account, []]);
+  places.accountChanged({ ...account, status: 'suspended' }, keys);
+  expect(ended).toEqual(['forbidden']);
 });
 
 test('a place ends after its time', () => {
