@@ -23,7 +23,7 @@ type Options = Partial<
     | 'granularity',
     string
   >
-> & { now: boolean };
+> & { now?: boolean };
 type Result = { json: unknown; text: string };
 type Parts = {
   accounts: Accounts;
@@ -135,7 +135,7 @@ export const COMMANDS: Record<string, Command> = {
     await accounts.revokeKey(idOf(id), keyId);
     return { json: { revoked: keyId }, text: `key ${keyId} is revoked` };
   },
-  'rotate-token-key': async ({ signingKeys }, _ids, { now: isWithdrawal }) => {
+  'rotate-token-key': async ({ signingKeys }, _ids, { now: isWithdrawal = false }) => {
     await signingKeys.rotate(isWithdrawal);
     const ended = isWithdrawal ? '; all tokens before, and their connections, have ended' : '';
     return { json: {}, text: `tokens are signed with a new key${ended}` };
@@ -161,6 +161,14 @@ export const MAX_ARGUMENTS: Record<string, number> = {
   'set-plan': 2,
   'set-webhook': 2,
   'key-revoke': 2,
+};
+
+/** Options of a command, beside `--json` and `--help`; none if it is not listed. */
+export const OPTIONS: Record<string, readonly string[]> = {
+  create: ['name', 'email', 'plan', 'default-audio', 'pinned-audio', 'webhook-url'],
+  'set-audio': ['default-audio', 'pinned-audio'],
+  'rotate-token-key': ['now'],
+  usage: ['from', 'to', 'granularity'],
 };
 
 function check(account: unknown): void {

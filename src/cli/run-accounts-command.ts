@@ -11,7 +11,7 @@ import { Redis } from '../store/redis.ts';
 import { RedisClock } from '../store/redis-clock.ts';
 import { claimFormat } from '../store/state-format.ts';
 import { UsageReader } from '../usage/usage-reader.ts';
-import { type Ask, COMMANDS, MAX_ARGUMENTS } from './accounts-commands.ts';
+import { type Ask, COMMANDS, MAX_ARGUMENTS, OPTIONS } from './accounts-commands.ts';
 
 const USAGE = `npm run accounts -- COMMAND [--json]
 
@@ -91,7 +91,7 @@ async function run(
       from: { type: 'string' },
       to: { type: 'string' },
       granularity: { type: 'string' },
-      now: { type: 'boolean', default: false },
+      now: { type: 'boolean' },
     },
   });
   const [name = '', ...ids] = positionals;
@@ -106,6 +106,11 @@ async function run(
   const tooMany = ids.slice(MAX_ARGUMENTS[name] ?? 1);
   if (tooMany.length > 0) {
     throw new PartylineError('bad_request', `${name} does not take "${tooMany.join(' ')}".`);
+  }
+  const others = Object.keys(options).filter((option) => !OPTIONS[name]?.includes(option));
+  if (others.length > 0) {
+    const listed = others.map((option) => `--${option}`).join(', ');
+    throw new PartylineError('bad_request', `${name} does not take ${listed}.`);
   }
   const onLoading = (percent: number) => {
     stderr.write(`Redis is loading its data: ${Math.round(percent)} %\n`);

@@ -171,6 +171,7 @@ describe("a mistake in the operator's command", () => {
     [['dance']],
     [['list', '--unknown']],
     [['list', 'extra']],
+    [['list', '--plan', 'free']],
     [['key-revoke', '1']],
     [['usage', '1', '--granularity', 'week']],
     [['usage', '1', '--from', '2026-02-31']],
@@ -195,6 +196,9 @@ describe("a mistake in the operator's command", () => {
     [['key-revoke', '1', '7'], '"7" is not a key id. Use the 16 hex digits'],
     [['set-audio', '1'], 'set-audio needs --default-audio or --pinned-audio.'],
     [['set-webhook', '1'], 'Missing URL'],
+    [['list', '--plan', 'free'], 'list does not take --plan.'],
+    [['close', '1', '--now', '--to', '2026-01-01'], 'close does not take --now, --to.'],
+    [['set-webhook', '1', '--webhook-url', 'https://b'], 'set-webhook does not take --webhook-url'],
     [['dance'], 'There is no command "dance"'],
     [['constructor'], 'There is no command "constructor"'],
   ])('%j: what is missing or wrong is named', async (words, sentence) => {
