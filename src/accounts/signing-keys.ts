@@ -45,6 +45,8 @@ export class SigningKeys {
   /** Clock that decides when a JWT expires; the same on all nodes. */
   readonly #clock: Pick<RedisClock, 'wallMs'>;
   #keys: SigningKey[] = [];
+  /** Number of known changes of the keys: an answer of Redis to a question from before the last one is outdated. */
+  #changes = 0;
   #withdrawn: ReadonlySet<string> = new Set();
 
   constructor(redis: Redis, clock: Pick<RedisClock, 'wallMs'>) {
@@ -89,6 +91,9 @@ export class SigningKeys {
     try {
       const { kid: signedBy = '' } = decodeProtectedHeader(jwt);
       const secret = await this.#findSecret(signedBy);
+      if (this.#withdrawn.has(signedBy)) {
+        throw new PartylineError('unauthorized', 'The signing key has been withdrawn.');
+      }
       const currentDate = new Date(this.#clock.wallMs());
       const { payload } = await jwtVerify(jwt, Buffer.from(secret, 'base64url'), {
         issuer,
@@ -125,7 +130,7 @@ export class SigningKeys {
       ],
     };
     await this.#redis.run((client) => client.rotateSigningKey(options));
-    this.#keys = [];
+    this.#forgetKeys();
   }
 
   /**
@@ -133,9 +138,14 @@ export class SigningKeys {
    * @throws {PartylineError} `overloaded`
    */
   async reload(): Promise<void> {
-    this.#keys = [];
+    this.#forgetKeys();
     const ids = await this.#redis.run((client) => client.sMembers(WITHDRAWN_SIGNING_KEYS));
     this.#withdrawn = new Set(ids);
+  }
+
+  #forgetKeys(): void {
+    this.#keys = [];
+    this.#changes += 1;
   }
 
   async #findSecret(id: string): Promise<string> {
@@ -150,6 +160,7 @@ export class SigningKeys {
    * once, all use the same.
    */
   async #loadKeys(): Promise<SigningKey[]> {
+    const changes = this.#changes;
     const stored = await this.#redis.run(async (client) => {
       const keys = await client.lRange(SIGNING_KEYS, 0, -1);
       if (keys.length > 0) return keys;
@@ -157,6 +168,7 @@ export class SigningKeys {
       await client.addFirstSigningKey({ keys: [SIGNING_KEYS], arguments: [first] });
       return client.lRange(SIGNING_KEYS, 0, -1);
     });
+    if (changes !== this.#changes) return this.#loadKeys();
     this.#keys = stored.map((key) => JSON.parse(key) as SigningKey);
     return this.#keys;
   }
