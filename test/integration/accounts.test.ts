@@ -248,6 +248,21 @@ test('the secret of a webhook is shown when its URL is set, and only then', asyn
   expect(none).not.toHaveProperty('webhook_secret');
 });
 
+test('the webhook of a closed account can be removed, and nothing else of it changed', async () => {
+  const store = await openStore(await openRedis());
+  const account = new Accounts(store);
+  const url = 'https://example.com/hook';
+  const given = { name: 'Ada', email: 'a@b', plan: 'free', webhook_url: url } as const;
+  const { id } = await account.create(given);
+  await account.update(id, { status: 'closed' });
+  for (const changes of [{ webhook_url: url }, { webhook_url: '', status: 'active' } as const]) {
+    await expect(account.update(id, changes)).rejects.toThrow('closed permanently');
+  }
+  expect(await account.listWithWebhook()).toEqual([id]);
+  expect(await account.update(id, { webhook_url: '' })).not.toHaveProperty('webhook_url');
+  expect(await account.listWithWebhook()).toEqual([]);
+});
+
 describe('/api/admin', () => {
   const refusing = useGateway({ OPERATOR_KEY });
 

@@ -1,5 +1,5 @@
 --[[
-Writes fields of an account. A closed account stays as it is.
+Writes fields of an account. A closed account stays as it is; only its webhook URL can be removed, because its waiting events are still sent.
 
 KEYS[1]  hash: the account
 KEYS[2]  string: the secret that signs its webhooks
@@ -16,7 +16,8 @@ local id, secret = ARGV[1], ARGV[3]
 if ARGV[2] ~= '1' then
   local stored = redis.call('HMGET', KEYS[1], 'id', 'status')
   if not stored[1] then return 'missing' end
-  if stored[2] == 'closed' then return 'closed' end
+  local isRemoval = table.concat(ARGV, '\n', 5) == 'webhook_url\n'
+  if stored[2] == 'closed' and not isRemoval then return 'closed' end
 end
 -- This comes first: a Redis without memory refuses it, but not HDEL, nor anything that a script does after its first write.
 redis.call('SADD', KEYS[4], id)
