@@ -243,7 +243,7 @@ export class Accounts {
     const fields = await this.#redis.run(async (client) => {
       const [stored, hashes] = await Promise.all([
         client.hGetAll(accountKey(accountId)),
-        client.sMembers(accountKeysKey(accountId)),
+        client.sMembers(apiKeyHashesKey(accountId)),
       ]);
       const hash = hashes.find((candidate) => candidate.slice(0, KEY_ID_DIGITS) === keyId);
       if (hash === undefined) return undefined;

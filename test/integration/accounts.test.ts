@@ -368,8 +368,8 @@ describe('/api/admin', () => {
     const readLastUse = async () => (await account.listKeys(id))[0]?.last_used_at ?? '';
     const lastUse = await readLastUse();
     expect(Math.abs(Date.now() - Date.parse(lastUse))).toBeLessThan(60_000);
-    const [hash = ''] = await store.client.sMembers(accountKeysKey(id));
-    await store.client.hDel(apiKeyKey(hash), 'last_used_at');
+    const [hash = ''] = await store.client.sMembers(apiKeyHashesKey(id));
+    await store.client.hDel(apiKeyRecordKey(hash), 'last_used_at');
     // Within a minute nothing is written again.
     await use();
     expect(await readLastUse()).toBe('');
