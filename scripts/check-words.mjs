@@ -34,7 +34,16 @@ const faults = [
   ...faultsIn(SCRIPTS, luaFaultsOf),
   ...faultsIn(PAGES, markdownFaultsOf),
 ];
-for (const { file, line, sentence } of faults) {
+/** Maximum length of a line comment, columns. */
+const MAX_COLUMNS = 100;
+const longComments = faultsIn(COMMENTED, (text) =>
+  text.split('\n').flatMap((code, index) => {
+    const isLong = code.length > MAX_COLUMNS && code.trimStart().startsWith('// ');
+    return isLong ? [{ line: index + 1, sentence: 'The comment is longer than a line.' }] : [];
+  }),
+);
+
+for (const { file, line, sentence } of [...faults, ...longComments]) {
   process.stderr.write(`${file}:${line}: ${sentence}\n`);
   process.exitCode = 1;
 }

@@ -51,7 +51,8 @@ const actions: PageActions = {
   clearNotice: () => page.show({ notice: undefined }),
 };
 
-// The others see a leave, not a broken connection; a page that the browser restores shows the entrance.
+// The others see a leave, not a broken connection; a page that the browser restores shows the
+// entrance.
 window.addEventListener('pagehide', () => {
   visit?.leave();
   storeGuest();
@@ -92,8 +93,9 @@ async function enter(entry: Entry): Promise<void> {
     visit = new VisitOfRoom(page, entered, guest, (isRefused, hasJoined) => {
       visit = undefined;
       if (isRefused && guest) forgetGuest();
-      // The invitation may hold for longer than the kept token. A new token is not recalled, so this happens once.
-      // A guest that was in the room may have left its screen: only a press of Join opens its microphone again.
+      // The invitation may hold for longer than the kept token. A new token is not recalled, so
+      // this happens once. A guest that was in the room may have left its screen: only a press of
+      // Join opens its microphone again.
       if (isRefused && recalled && !hasJoined) void enter(entry);
     });
     window.partyline = visit.client;

@@ -204,7 +204,7 @@ export class Visit {
     this.#microphone.drop();
     this.#page.showDevice('microphone', '');
     this.#showMicrophone();
-    // At once: the client would say itself that the microphone is gone, and not that another has come later.
+    // At once: the client itself would say that the microphone is gone, also when another came.
     this.client.setMicrophone(null).catch((error: unknown) => this.#fault(errorWords(error)));
     if (!this.#microphone.isOpening) await this.chooseMicrophone('');
     if (this.#microphone.current || this.#microphone.isOpening || this.#over) return;
@@ -227,7 +227,7 @@ export class Visit {
       case 'idle':
         break;
       case 'lobby':
-        // Until the first join this is part of entering; later it means that the gateway has removed us.
+        // Until the first join this is part of entering; later the gateway has removed us.
         if (this.#hasJoined) this.#end(this.#lastFault);
         else if (this.#microphone.isOpening) this.#page.showProgress(MICROPHONE_WAIT);
         break;

@@ -253,7 +253,8 @@ export class AccountSender {
     workerCounters.webhookRequests.taken += 1;
     if (this.#isDown) {
       this.#parts.log.info({ account: this.#accountId }, 'webhook endpoint recovered');
-      // Keep the number of failures of each room: rooms whose events are always refused would otherwise be tried first, and take all slots.
+      // Keep the number of failures of each room: rooms whose events are always refused would
+      // otherwise be tried first, and take all slots.
       for (const failing of this.#failing.values()) failing.retryAtMs = 0;
     }
     this.#failing.delete(room);

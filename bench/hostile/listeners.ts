@@ -14,7 +14,8 @@ const [, , url = '', apiKey = ''] = process.argv;
 try {
   setPriority(-10);
 } catch {
-  // This needs root. Without it the gaps include waits for a processor, as the row without attackers shows.
+  // This needs root. Without it the gaps include waits for a processor, as the row without
+  // attackers shows.
 }
 
 const { packets } = await encodePackets();

@@ -25,9 +25,10 @@ export async function installDependencies() {
     }
     if (!isInstalled()) {
       say(topic, 'installing those of package-lock.json (npm ci)');
-      // No package's own scripts: mediasoup's would download its media worker, or build it with tools
-      // to download, and fail where neither can be reached. npm 11 alone would read `allowScripts`.
-      // --include=dev: NODE_ENV=production would leave out what set-up and the gateway's Node are.
+      // No package's own scripts: mediasoup's would download its media worker, or build it with
+      // tools to download, and fail where neither can be reached. npm 11 alone would read
+      // `allowScripts`. --include=dev: NODE_ENV=production would leave out what set-up and the
+      // gateway's Node are.
       await npm(['ci', '--ignore-scripts', '--include=dev', '--no-audit', '--no-fund']);
     }
     if (!hasItsNode()) {

@@ -94,7 +94,8 @@ function exitWhenAllStopped(signal) {
   if (running.size === 0) process.exit(128 + constants.signals[signal]);
 }
 
-// Programs that set-up started end before it does: otherwise the next set-up would meet them at work.
+// Programs that set-up started end before it does: otherwise the next set-up would meet them at
+// work.
 for (const signal of /** @type {NodeJS.Signals[]} */ (['SIGINT', 'SIGTERM', 'SIGHUP'])) {
   process.on(signal, () => {
     stoppedBy = signal;

@@ -50,7 +50,8 @@ export function openHandover(
   const { credentials, query } = client;
   const accountId = credentials.account.id;
   const processOf = (room: string): number | undefined => {
-    // An echo room lives in the process of its client, and a place that is kept here is resumed here.
+    // An echo room lives in the process of its client, and a place that is kept here is resumed
+    // here.
     if (room === ECHO_ROOM || places.get(accountId, query.peer)) return undefined;
     return homes.processOf(accountId, room);
   };

@@ -28,7 +28,8 @@ export async function openSession(client: NewClient, parts: SessionOpeningParts)
   const { takeover, leases } = parts;
   const { account } = client.credentials;
   const ids = { sessionId: client.resumedId ?? randomUUID(), connectionId: randomUUID() };
-  // A peer that replaces itself takes over its own lease: its release by the old connection has no effect.
+  // A peer that replaces itself takes over its own lease: its release by the old connection has no
+  // effect.
   const lease = await takeLease(client, ids, leases, false);
   try {
     const [{ total_minutes: _used, ...limits }] = await Promise.all([

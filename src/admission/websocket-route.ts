@@ -71,7 +71,8 @@ export function registerWebSocketRoute(
     method: 'GET',
     url: PATH,
     schema: { hide: true },
-    // A load balancer that asks for it sends the client to another node, which it cannot do after an upgrade.
+    // A load balancer that asks for it sends the client to another node, which it cannot do after
+    // an upgrade.
     onRequest: (request, _reply, done) => {
       if (request.headers[RETRY_HEADER] === '503') parts.drain.check();
       done();

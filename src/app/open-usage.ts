@@ -24,7 +24,8 @@ export async function openUsage(
   const { settings, timings, log, opened } = opening;
   const store = new UsageStore(redis);
   const recent = new RecentUsage(store, timings.usage);
-  // Beyond this the node stood still: others took it for dead, and its peers may have been on another node.
+  // Beyond this the node stood still: others took it for dead, and its peers may have been on
+  // another node.
   const longestStepMs = timings.usage.writeEveryMs + timings.nodes.deadAfterMs;
   const meter = new Meter(clock, longestStepMs);
   const last = new LastUsage(store, settings.DATA_DIR, log, timings.usage);

@@ -183,10 +183,12 @@ export class FrameClock {
     while (!this.#hasListeners(this.#nextPhase)) this.#step();
     this.#timer = setTimeout(
       () => {
-        // Frames that have arrived are read first: after a stall all of them are there, and must not be concealed.
+        // Frames that have arrived are read first: after a stall all of them are there, and must
+        // not be concealed.
         this.#due = setImmediate(() => this.#run());
       },
-      // A timer counts whole milliseconds: one that is set for less than the rest wakes the process up twice.
+      // A timer counts whole milliseconds: one that is set for less than the rest wakes the process
+      // up twice.
       Math.max(0, Math.ceil(this.#nextMs - performance.now())),
     );
   }

@@ -99,7 +99,8 @@ export class FlowWatch {
     this.#creditMs = Math.max(-MAX_BALANCE_MS, creditMs - (receivedMs - this.#receivedMs));
     this.#receivedMs = receivedMs;
     this.#firstAtMs ??= nowMs;
-    // The first piece was recorded before it came: only what it holds beyond the longest one is too early.
+    // The first piece was recorded before it came: only what it holds beyond the longest one is too
+    // early.
     if (nowMs <= this.#firstAtMs + PIECE_MS) {
       this.#creditMs = Math.min(0, MAX_LEAD_MS - receivedMs);
       this.#beginWindow(this.#firstAtMs + PIECE_MS);

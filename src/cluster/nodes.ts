@@ -113,7 +113,8 @@ export class Nodes {
     const reply = await this.#redis.run((client) => client.beatNode(options));
     const [isKnown, flat] = reply as [number, string[]];
     if (isKnown === 0) {
-      // Any answer may be lost: every heartbeat finds this out again until one that joins is answered.
+      // Any answer may be lost: every heartbeat finds this out again until one that joins is
+      // answered.
       this.#isForgotten = true;
       return this.#beat();
     }

@@ -25,6 +25,7 @@ export function sendSocket(
   };
   // Node forgets what waits when the channel breaks.
   const timer = setTimeout(close, withinMs);
-  // Without keepOpen Node keeps the connection open until the receiver confirms it: forever if the receiver dies before.
+  // Without keepOpen Node keeps the connection open until the receiver confirms it: forever if the
+  // receiver dies before.
   channel.send(message, connection, { keepOpen: true }, close);
 }

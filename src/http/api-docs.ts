@@ -24,7 +24,8 @@ const bearer = (description: string) => ({ type: 'http', scheme: 'bearer', descr
 /** Serves an OpenAPI 3.1 description of the routes that are registered after it, made from their schemas, at `/api/docs`. */
 export async function registerApiDocs(server: FastifyInstance): Promise<void> {
   await server.register(fastifySwagger, {
-    // Any route may answer with a problem. This schema is only documentation: responses are not serialized by it.
+    // Any route may answer with a problem. This schema is only documentation: responses are not
+    // serialized by it.
     transform: ({ schema, url }) => ({
       schema: { ...schema, response: { ...(schema?.response as object), default: ProblemSchema } },
       url,

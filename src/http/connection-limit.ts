@@ -36,7 +36,8 @@ export class ConnectionLimit {
     this.#server.getConnections((fault, count) => {
       if (fault) return;
       this.#limit = count + more;
-      // One is let in even if rooms have taken most of the reserve, and one more, in whose place another is ended.
+      // One is let in even if rooms have taken most of the reserve, and one more, in whose place
+      // another is ended.
       this.#server.maxConnections = Math.max(this.#limit + EXTRA_CONNECTIONS, count + 1) + 1;
     });
   }

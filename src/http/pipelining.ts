@@ -52,7 +52,8 @@ export function limitPipelining(
       const { socket } = request;
       const line = lineOf(socket);
       if (line.waiting.length + Number(line.isBusy) >= MAX_UNANSWERED) {
-        // Stop Node's parser: the chunk may hold thousands of further requests, which take 0.1 s to parse.
+        // Stop Node's parser: the chunk may hold thousands of further requests, which take 0.1 s to
+        // parse.
         const { parser } = socket as Internals;
         if (parser) parser.onIncoming = () => STOP;
         onClosed(socket.remoteAddress ?? '');

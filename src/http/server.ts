@@ -100,7 +100,8 @@ export async function newServer(
     // pipelining.ts checks it.
     requireHostHeader: false,
     connectionsCheckingInterval: Math.min(timings.requestMs, CHECK_EVERY_MS),
-    // Clients of HTTP/2 offer `h2c`, which a server may ignore (RFC 9110 §7.8). Node before 24.9 ignores this option.
+    // Clients of HTTP/2 offer `h2c`, which a server may ignore (RFC 9110 §7.8). Node before 24.9
+    // ignores this option.
     shouldUpgradeCallback: ({ headers }: IncomingMessage) =>
       headers.upgrade?.toLowerCase() === 'websocket',
   };
@@ -157,7 +158,8 @@ export async function registerPlugins(
     root: fileURLToPath(new URL('../../build/web', import.meta.url)),
     // The files of /admin are relative to /admin/.
     redirect: true,
-    // A page loads files of its audio again hours later, when the gateway may be another version that lacks them.
+    // A page loads files of its audio again hours later, when the gateway may be another version
+    // that lacks them.
     setHeaders: (reply, path) => {
       if (HASHED_FILE.test(path)) reply.header('cache-control', KEPT_FOR_A_YEAR);
     },

@@ -45,7 +45,8 @@ export function suppliesOf(sources: SupplySources): Supply[] {
       resource: 'descriptors',
       name: 'media workers',
       measure: () => {
-        // They inherit the limit. A room goes to another media worker while one has descriptors left.
+        // They inherit the limit. A room goes to another media worker while one has descriptors
+        // left.
         const used = sources.mediaWorkerPids().map((pid) => descriptors.count(pid) ?? 0);
         return used.length > 0 ? { used: Math.min(...used), limit } : undefined;
       },

@@ -76,7 +76,8 @@ export class MediaWorker {
     const probe = setInterval(() => this.#probe(), timings.probeEveryMs);
     worker.observer.once('close', () => clearInterval(probe));
     worker.once('died', (fault) => {
-      // A signal may reach all processes at once: this process may see the end of the media worker before its own signal.
+      // A signal may reach all processes at once: this process may see the end of the media worker
+      // before its own signal.
       setImmediate(() => {
         if (!this.#isExitExpected) this.#log.error({ err: fault }, 'media worker died');
       });

@@ -21,7 +21,8 @@ export async function pipe(
       enableSctp: false,
     });
     if (!pipeConsumer || !pipeProducer) throw new Error('mediasoup made no pipe');
-    // mediasoup's own relay leaves rejections unhandled, which ends the process when a media worker dies or hangs.
+    // mediasoup's own relay leaves rejections unhandled, which ends the process when a media worker
+    // dies or hangs.
     pipeConsumer.observer.removeAllListeners('pause');
     pipeConsumer.observer.removeAllListeners('resume');
     pipeConsumer.observer.on('pause', () => follow(pipeProducer, pipeProducer.pause()));

@@ -61,7 +61,8 @@ export class PlainLeg {
       const connected = once(socket, 'connect');
       socket.connect(transport.tuple.localPort, LOOPBACK);
       await connected;
-      // A send that a dying media worker does not accept is reported here; the router reports its death.
+      // A send that a dying media worker does not accept is reported here; the router reports its
+      // death.
       socket.on('error', () => {});
       return new PlainLeg(transport, socket, publish);
     } catch (fault) {
@@ -98,7 +99,8 @@ export class PlainLeg {
         },
       });
       await this.#publish(producer);
-      // Publishing does not fail when another media worker of the room dies, which closes this leg, too.
+      // Publishing does not fail when another media worker of the room dies, which closes this leg,
+      // too.
       if (this.#closed || producer.closed) throw new Error('the leg was closed meanwhile');
     } catch (fault) {
       this.#ssrcs.delete(ssrc);

@@ -71,7 +71,8 @@ export class WebRtcLeg {
     this.#events = events;
     for (const transport of [sendTransport, recvTransport]) {
       transport.on('icestatechange', () => events.onPathChanged());
-      // mediasoup does not report the state of ICE that a transport takes when its media worker dies.
+      // mediasoup does not report the state of ICE that a transport takes when its media worker
+      // dies.
       transport.observer.once('close', () => events.onPathChanged());
     }
     recvTransport.on('dtlsstatechange', (state) => {

@@ -106,8 +106,8 @@ export class Operator {
 
   /** Returns a part of the list of rooms that have peers on any node. */
   async rooms(query: RoomQuery): Promise<RoomList> {
-    // One more than is returned shows whether there are more. The first rooms of all nodes are among the first rooms of
-    // each node.
+    // One more than is returned shows whether there are more. The first rooms of all nodes are
+    // among the first rooms of each node.
     const { replies, unreachable } = await this.#callRooms({ ...query, limit: query.limit + 1 });
     const merged = mergeRooms([...replies.values()].flat());
     const found = selectRooms(merged, { ...query, limit: query.limit + 1 });

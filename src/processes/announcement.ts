@@ -24,7 +24,8 @@ export function announcementOf(
   lan?: LanView,
 ): string[] {
   const [base = url] = lan?.urls ?? [];
-  // With --lan first the address that others reach: invitations have the address at which the page is open.
+  // With --lan first the address that others reach: invitations have the address at which the page
+  // is open.
   const lines = ['', `Partyline is running. Open ${base}`, ...(lan ? wordsFor(lan, url) : [])];
   const reached = lan ? { url, lan_urls: lan.urls } : { url };
   if (!demo) return [...lines, ...closing(reached)];

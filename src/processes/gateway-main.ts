@@ -121,7 +121,8 @@ async function main(): Promise<void> {
   };
   const open = async (abort: AbortSignal) =>
     runningOf(await openApp(readSettings(process.env), timings, shared, abort));
-  // SIGINT closes at once, without a drain: the supervisor sends it, or the kernel when the supervisor was killed.
+  // SIGINT closes at once, without a drain: the supervisor sends it, or the kernel when the
+  // supervisor was killed.
   const opened = await endOnSignals(open, { closesOn: 'SIGINT' });
   if (!opened) return;
   drainOnUnhandledRejection(opened);

@@ -36,7 +36,8 @@ const CLIENT_MESSAGES = {
     volume: Type.Optional(
       Type.Record(Type.String({ pattern: '^[^]*$' }), Type.Number({ minimum: 0, maximum: 4 }), {
         maxProperties: 1000,
-        // No peer has a control character or a lone surrogate in its name; JSON writes each in six characters, and slowly.
+        // No peer has a control character or a lone surrogate in its name; JSON writes each in six
+        // characters, and slowly.
         propertyNames: Type.String({
           minLength: 1,
           maxLength: 512,

@@ -38,7 +38,8 @@ export function checkName(name: string, what: string, code: ErrorCode): string {
   }
   // Decoders put U+FFFD in place of bytes that are not UTF-8: different names become the same.
   if (name.includes('\u{fffd}')) throw fail('must be UTF-8, and without U+FFFD');
-  // URL clients remove such a segment of a path, however it is encoded (WHATWG URL, "double-dot path segment").
+  // URL clients remove such a segment of a path, however it is encoded (WHATWG URL, "double-dot
+  // path segment").
   if (name === '.' || name === '..') throw fail('must not be "." or ".."');
   if (name.startsWith('__')) throw fail('must not begin with "__", which is reserved');
   return name;

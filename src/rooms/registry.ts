@@ -72,7 +72,8 @@ export class RoomRegistry {
 
   #close(key: string, entry: Entry): void {
     if (this.#entries.get(key) === entry) this.#entries.delete(key);
-    // A room that failed to open has rejected the promise of its callers; there is nothing to close.
+    // A room that failed to open has rejected the promise of its callers; there is nothing to
+    // close.
     entry.opening.then(
       (room) => this.#closeInTurn(room),
       () => {},

@@ -109,7 +109,8 @@ export class Relay {
     const nowMs = performance.now();
     const takers = this.#takersOf(peer, nowMs);
     if (!takers) return;
-    // A message may arrive before the news that its sender has joined, or after the news that it has left.
+    // A message may arrive before the news that its sender has joined, or after the news that it
+    // has left.
     if (isInRoom(peer) && this.#activeSpeakers.heard(peer, nowMs)) onActiveSpeakersChanged();
     if (takers.length === 0 || !this.#charge(takers.length * costOf(message))) return;
     const perTask = Math.max(1, Math.floor(COST_PER_TASK / costOf(message)));

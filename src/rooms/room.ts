@@ -108,7 +108,8 @@ export class Room {
     const { accountId, name, pool, cluster, log } = parts;
     let room: Room | undefined;
     const members = new Members({ accountId, name }, parts, (peer) => room?.relay.forget(peer));
-    // Other nodes send their peers before the room is open; their audio arrives only once it has a router and a peer.
+    // Other nodes send their peers before the room is open; their audio arrives only once it has a
+    // router and a peer.
     const [media, link] = await Promise.allSettled([
       RoomMedia.open(pool, log, {
         onLost: () => room && room.#mediaLost(),
@@ -241,7 +242,8 @@ export class Room {
       this.#link.removePeer(name, reason);
     }
     this.#members.leave(peer, reason);
-    // A peer whose join failed was never in the room, so no remote producer was held back because of it.
+    // A peer whose join failed was never in the room, so no remote producer was held back because
+    // of it.
     if (isCurrent) this.producers.hearRemote(name);
   }
 

@@ -144,7 +144,8 @@ export class WebRtcPeer implements Peer {
   listen(): void {
     this.#lease.room.producers.announceTo(this);
     this.#lease.room.tellSpeakersTo(this);
-    // The media worker may have died before the peer was in the room, which tells only peers that are.
+    // The media worker may have died before the peer was in the room, which tells only peers that
+    // are.
     if (this.#leg.isLost) this.mediaRestarted();
   }
 
@@ -173,7 +174,8 @@ export class WebRtcPeer implements Peer {
     this.#prepared = undefined;
     this.#lease.room.change(before, this);
     this.#leg.release().catch((fault: unknown) => {
-      // Requests of a leg or media worker that has ended are rejected: the client learns of that from its room.
+      // Requests of a leg or media worker that has ended are rejected: the client learns of that
+      // from its room.
       const isGone =
         this.#closed || (fault instanceof PartylineError && fault.code === 'media_lost');
       if (!isGone) this.#connection.fail(fault);

@@ -60,7 +60,8 @@ export class WhipPeer implements Peer {
     this.stopSpeaking();
     this.#input = input;
     if (this.#isMuted) await input.setMuted(true);
-    // Replaced or ended meanwhile: its producer has closed, and stopSpeaking() could not remove it before it was added.
+    // Replaced or ended meanwhile: its producer has closed, and stopSpeaking() could not remove it
+    // before it was added.
     if (this.#input !== input) return;
     const onExceeded = () => this.#connection.fail(rtpExceeded());
     await this.#lease.room.addBrowserProducer(this, input.producerId, onExceeded);

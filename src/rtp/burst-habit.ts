@@ -123,7 +123,8 @@ export class BurstHabit {
       this.#peakMs >= this.#soundMs * LEAST_OF_A_SENTENCE_AT_ONCE;
     this.#sentences = isSentence ? this.#sentences + 1 : 0;
     const isAtOnce = this.#peakMs >= this.#soundMs * LEAST_AT_ONCE;
-    // At the beginning one piece suffices if enough of it came at once: two stalls may look like a piece. Later two in a row are needed.
+    // At the beginning one piece suffices if enough of it came at once: two stalls may look like a
+    // piece. Later two in a row are needed.
     const isFirst = this.#habit === 'new' && isAtOnce;
     if (isPiece && (isFirst || this.#pieces >= PIECES_OF_A_HABIT)) this.#habit = 'bursty';
     if (this.#sentences >= SENTENCES_OF_A_HABIT) this.#habit = 'bursty';

@@ -228,7 +228,8 @@ export class JitterBuffer {
    * @returns the lateness of this packet against the quickest of the last seconds
    */
   #measure(timestamp: number, nowMs: number): number {
-    // Differences are taken from packet to packet: against the first one the timestamp would wrap after half a day.
+    // Differences are taken from packet to packet: against the first one the timestamp would wrap
+    // after half a day.
     const last = this.#last ?? { timestamp, atMs: nowMs, transitMs: 0 };
     const mediaMs = timestampDelta(last.timestamp, timestamp) / SAMPLES_PER_MS;
     const laterMs = nowMs - last.atMs - mediaMs;

@@ -185,7 +185,8 @@ export class Pacer<P extends Packet> {
     this.#delayMs = Math.max(this.#delayMs, this.#heldMs);
     const wasLongHeld = this.#isLongHeld;
     this.#isLongHeld = heldMs > MAX_HELD_MS;
-    // The last held messages have come: if they were no pieces, the delay is that of an even sender.
+    // The last held messages have come: if they were no pieces, the delay is that of an even
+    // sender.
     if (wasLongHeld && !this.#isLongHeld && this.#habit.habit !== 'bursty') {
       this.#delayMs = Math.min(this.#delayMs, MAX_HELD_MS);
     }

@@ -51,7 +51,8 @@ export class Reorderer {
     const { sequenceNumber, timestamp } = packet;
     const ahead = this.#next === undefined ? 0 : sequenceDelta(this.#next, sequenceNumber);
     const laterSamples = timestampDelta(this.#timestamp, timestamp);
-    // Browsers retransmit what an outage lost, after the first live packets. Other streams are renumbered (`Splice`).
+    // Browsers retransmit what an outage lost, after the first live packets. Other streams are
+    // renumbered (`Splice`).
     if (ahead < 0 && ahead >= -MAX_LATE_PACKETS && laterSamples < 0) return false;
     const jumpMs = Math.abs(laterSamples) / SAMPLES_PER_MS;
     const isFar = jumpMs > MAX_JUMP_MS || Math.abs(ahead) > MAX_LOST_PACKETS;

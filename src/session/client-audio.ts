@@ -249,7 +249,8 @@ export class ClientAudio {
 
   /** Directs held and later audio to the room of `peer`, or to no room. */
   attach(peer: WebSocketPeer | undefined): void {
-    // Messages that still wait for their turn were sent to the room that the client is about to leave.
+    // Messages that still wait for their turn were sent to the room that the client is about to
+    // leave.
     this.input.flush();
     const { droppedMs, concealedMs } = this.#audioStats();
     this.#before = { droppedMs, concealedMs };
@@ -297,7 +298,8 @@ export class ClientAudio {
     this.#preferences = wanted;
     this.#volume = volumes;
     this.#gains = quantized(volumes);
-    // A client may name all its settings to change one: a new input would begin in the middle of its stream.
+    // A client may name all its settings to change one: a new input would begin in the middle of
+    // its stream.
     const isNewIn = formatAudioFormat(wanted.in) !== formatAudioFormat(before.in);
     const isNewOut = nameOf(wanted.out) !== nameOf(before.out);
     if (isNewIn || isNewOut || wanted.delivery !== before.delivery) this.#intake.reset();
@@ -313,7 +315,8 @@ export class ClientAudio {
     this.#isConfiguring = true;
     this.#peer?.subscribe(this.subscription);
     this.#isConfiguring = false;
-    // Sound that was sent while the client was muted may still be held, and is not to be heard later.
+    // Sound that was sent while the client was muted may still be held, and is not to be heard
+    // later.
     this.#peer?.setMuted(this.#isMuted, this.input.nextAtMs);
     this.#saved = this.#client.settingsChanged();
     // Volumes of 1 are not kept, but confirmed.

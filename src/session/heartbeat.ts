@@ -40,7 +40,8 @@ export class Heartbeat {
     this.#everyMs = everyMs;
     this.#pings = pings;
     this.#silentAfterMs = silentAfterMs;
-    // Clients that connected at once are pinged at different times, each within half of that interval.
+    // Clients that connected at once are pinged at different times, each within half of that
+    // interval.
     this.#pingedAtMs = performance.now() - (everyMs * (1 + Math.random())) / 2;
     for (const event of ['ping', 'pong'] as const) {
       socket.on(event, () => (this.heardAtMs = performance.now()));
@@ -59,7 +60,8 @@ export class Heartbeat {
    * @returns `silent` if nothing was heard for `silentAfterMs`
    */
   beat(nowMs: number, isRead: boolean): 'alive' | 'silent' {
-    // ws emits nothing for a message that is still incomplete, and the pongs of some clients wait for its end.
+    // ws emits nothing for a message that is still incomplete, and the pongs of some clients wait
+    // for its end.
     const { bytesRead } = this.#stream;
     if (!isRead) this.heardAtMs = Math.max(this.heardAtMs, nowMs);
     if (bytesRead !== this.#bytesBefore) this.heardAtMs = performance.now();

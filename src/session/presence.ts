@@ -157,7 +157,8 @@ export class Presence {
     if (before?.kind === 'webrtc' && peer.kind === 'websocket') {
       return this.#beginChange(room, message, { before, after: peer });
     }
-    // A former peer in the same room is closed after the new one has entered, so that the others see no change.
+    // A former peer in the same room is closed after the new one has entered, so that the others
+    // see no change.
     if (!before) this.#leaveFor('moved');
     this.#settle(room, peer);
     peer.enter();
@@ -258,7 +259,8 @@ export class Presence {
   }
 
   leave(reason: LeaveReason, replyTo?: MessageId): void {
-    // To the other peers a client that came back to the lobby is still in the room of its kept place.
+    // To the other peers a client that came back to the lobby is still in the room of its kept
+    // place.
     const kept = this.#state.name === 'lobby' ? this.#takePlace() : undefined;
     const here = this.#state.name === 'in_room' ? this.#state : kept?.place;
     const elsewhere = this.#parts.giveUpElsewhere(reason);

@@ -143,7 +143,8 @@ export class Requests {
       error.code === 'bad_message' ||
       error.code === 'unsupported_audio' ||
       (of === 'join' && !error.kind.retryable);
-    // Consumers end while the browser resumes them: twenty at once where the browser leaves a large room.
+    // Consumers end while the browser resumes them: twenty at once where the browser leaves a large
+    // room.
     const isRace = of === 'resume_consumer';
     if (isBad && !isRace && this.#badMessages.spend(performance.now())) {
       this.#client.fail(

@@ -157,7 +157,8 @@ export class SendQueue {
       this.#drop(nowMs);
       return;
     }
-    // ws writes at once, so that this frame comes after its frames; and no frame may follow a close.
+    // ws writes at once, so that this frame comes after its frames; and no frame may follow a
+    // close.
     if (this.#socket.readyState !== this.#socket.OPEN) return;
     counters.framesOut += 1;
     const sound = binaryFrame(frame);

@@ -337,7 +337,8 @@ export class Session implements ClientConnection {
     let nowMs = arrivedAtMs;
     if (!this.#presence.hasBinaryCome) {
       this.#presence.binaryCame();
-      // A message that completes a change to the WebSocket belongs to the new uplink, which was opened just now.
+      // A message that completes a change to the WebSocket belongs to the new uplink, which was
+      // opened just now.
       nowMs = performance.now();
     }
     if (this.#audioLimit.isRefusing) {

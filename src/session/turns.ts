@@ -147,7 +147,8 @@ export function readInTurns(
       deliver(chunk);
       bytesLeft -= chunk.length;
     }
-    // If each chunk that arrived meanwhile waited for a turn of its own, a client would be read more slowly than it sends.
+    // If each chunk that arrived meanwhile waited for a turn of its own, a client would be read
+    // more slowly than it sends.
     const moreBytes = Math.min(stream.readableLength, bytesLeft);
     isTurn = true;
     if (moreBytes > 0) stream.read(moreBytes);

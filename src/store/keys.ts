@@ -101,7 +101,8 @@ export function accountOfRoomStateKey(key: string): number | undefined {
   return id === undefined ? undefined : Number(id);
 }
 
-// Usage. Minutes are named `2026-11-21T08:13`, days `2026-11-21`; scripts get the prefix, and put the same names together.
+// Usage. Minutes are named `2026-11-21T08:13`, days `2026-11-21`; scripts get the prefix, and put
+// the same names together.
 
 /** Prefix of usage. */
 export const USAGE_PREFIX = `${KEY_PREFIX}usage:`;
@@ -132,7 +133,8 @@ export const BULLMQ_PREFIX = `${KEY_PREFIX}bullmq`;
 /** List: jobs of a BullMQ queue that wait for a worker. */
 export const waitingJobsKey = (queue: string) => `${BULLMQ_PREFIX}:${queue}:wait`;
 
-// Webhooks. Room names have no line breaks; scripts get the prefix, and put the same names together.
+// Webhooks. Room names have no line breaks; scripts get the prefix, and put the same names
+// together.
 
 /** Prefix of webhooks. */
 export const WEBHOOK_PREFIX = `${KEY_PREFIX}webhooks:`;

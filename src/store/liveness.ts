@@ -24,7 +24,8 @@ export class Liveness {
    * @param wallMs Redis's time of the reading
    */
   see(signs: ReadonlyMap<string, string>, wallMs: number): void {
-    // A longer step is a jump of the clock or a stall of this process, during which the others were not observed.
+    // A longer step is a jump of the clock or a stall of this process, during which the others were
+    // not observed.
     const longestMs = this.#deadAfterMs / 2;
     const stepMs = Math.min(Math.max(0, wallMs - (this.#readMs ?? wallMs)), longestMs);
     this.#readMs = wallMs;

@@ -25,7 +25,8 @@ export function redisAdvice(
     advice.push(`maxmemory-policy is ${policy}: a full Redis would drop minutes; set noeviction`);
   }
   if (appendonly !== 'yes') {
-    // Only a running Redis writes what it holds into a new file; one that starts with the setting reads no snapshot.
+    // Only a running Redis writes what it holds into a new file; one that starts with the setting
+    // reads no snapshot.
     advice.push(
       'appendonly is no: a Redis that ends loses what it wrote since its last snapshot, if it makes any; run `redis-cli CONFIG SET appendonly yes` while it runs, wait until its file is written (docs/operations/install.md#redis), then set the same in redis.conf; a restart before that begins empty',
     );

@@ -83,7 +83,8 @@ export class Meter {
       hasLeft = true;
       this.#accrue(metered);
       metered.peers[kind] -= 1;
-      // A room whose counts are kept may be entered again: by another gathering, which has a peak of its own.
+      // A room whose counts are kept may be entered again: by another gathering, which has a peak
+      // of its own.
       if (!hasPeers(metered)) metered.size = 0;
       this.#forget(metered);
     };
@@ -166,7 +167,8 @@ export class Meter {
     const { name, account, minuteCounts } = room;
     const wallMs = this.#wallMs();
     const now = minuteOf(wallMs);
-    // Time is counted backwards from the wall clock, which may have been set back unseen since the last call.
+    // Time is counted backwards from the wall clock, which may have been set back unseen since the
+    // last call.
     const earliest = minuteOf(wallMs - this.#longestStepMs);
     for (const [key, count] of minuteCounts) {
       const isRenamed = count.writer !== this.#writer;

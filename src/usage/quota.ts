@@ -78,7 +78,8 @@ export class Quota {
     const wallMs = this.#clock.wallMs();
     if (!(await this.#isExhausted(accountId, plan, wallMs))) return;
     const until = resetsAt(wallMs);
-    // Calls that are shorter than the interval of reports may have left no peer that a report would find.
+    // Calls that are shorter than the interval of reports may have left no peer that a report would
+    // find.
     this.#events.onExhausted(accountId, until);
     throw minutesExhausted(until);
   }

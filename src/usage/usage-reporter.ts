@@ -57,14 +57,16 @@ export class UsageReporter {
   async #report(): Promise<void> {
     if (!this.#store.isReady) {
       this.#isStoreWell = false;
-      // The disconnection has been logged. The backlog of a long outage is not put together in vain.
+      // The disconnection has been logged. The backlog of a long outage is not put together in
+      // vain.
       this.#meter.accrue();
       return;
     }
     // Peers that came and left since the last report have used minutes, too.
     const used = new Set(this.#meter.activeAccounts());
     try {
-      // A Redis that answers may still refuse writes: the whole backlog is put together when it has taken a part.
+      // A Redis that answers may still refuse writes: the whole backlog is put together when it has
+      // taken a part.
       if (!this.#isStoreWell) await this.#write(this.#meter.take(COUNTS_AT_ONCE), used);
       await this.#write(this.#meter.take(), used);
       this.#isStoreWell = true;

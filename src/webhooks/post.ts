@@ -48,14 +48,16 @@ function post(
   const open = protocol === 'https:' ? requestSecure : requestPlain;
   const request = open(url, { method: 'POST', headers, ...CONNECTION, signal }, (response) => {
     resolve(response.statusCode ?? 0);
-    // A short body has come with the headers, and leaves the connection usable; a longer one is not read.
+    // A short body has come with the headers, and leaves the connection usable; a longer one is not
+    // read.
     response.on('error', () => {}).resume();
     setImmediate(() => {
       if (!response.complete) response.destroy();
     });
   });
   request.on('error', (fault) => reject(signal.aborted ? (signal.reason as Error) : fault));
-  // An answer that switches the protocol (101) closes the connection without a response or an error.
+  // An answer that switches the protocol (101) closes the connection without a response or an
+  // error.
   request.on('close', () => reject(new Error('the webhook closed the connection')));
   request.end(body);
   return promise;

@@ -270,7 +270,8 @@ export class Webhooks {
     const former = this.#node;
     if (former === undefined) return;
     try {
-      // A change whose answer was lost may have been written: under another name it would be written twice.
+      // A change whose answer was lost may have been written: under another name it would be
+      // written twice.
       const written = await this.#store.readLastNumber(former);
       while (this.#waiting[0] && this.#waiting[0].number <= written) {
         this.#told.note(this.#waiting.shift()!.change);

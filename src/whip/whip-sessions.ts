@@ -208,8 +208,8 @@ export class WhipSessions {
           credentials: await this.#find(call),
         };
         const offer = await this.#service.check(request);
-        // Forwarded once, not from node to node. The sender was identified on the other node, and this one may have handled
-        // a change of the account since: it is checked in any case.
+        // Forwarded once, not from node to node. The sender was identified on the other node, and
+        // this one may have handled a change of the account since: it is checked in any case.
         return { created: await this.#service.openHere(request, offer, UNKNOWN_CHANGES) };
       }
       case 'look': {

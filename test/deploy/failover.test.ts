@@ -297,7 +297,8 @@ describe.skipIf(!Hosts.arePossible)('the primary is cut off, with a gateway besi
         60_000,
       );
     }
-    // Lost with the former primary: at most what a gateway writes in min-replicas-max-lag and a second.
+    // Lost with the former primary: at most what a gateway writes in min-replicas-max-lag and a
+    // second.
     const lostMs = 2 * 11_000;
     const leastMs = peers.length * (performance.now() - enteredMs - WRITE_EVERY_MS - 1000) - lostMs;
     const stays = [...atFirst.arrivals, ...atLonely.arrivals].filter(({ isIn }) => isIn).length;

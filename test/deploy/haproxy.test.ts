@@ -106,7 +106,8 @@ test('TLS ends there, both gateways get clients, and rooms stay together', async
   }
   const sum = async (name: string) => (await figureOf(0, name)) + (await figureOf(1, name));
   await expect.poll(() => sum('sessions'), { timeout: 5000 }).toBe(20 + rooms * members);
-  // A room that is on both gateways counts twice. By chance 19 of 20 would be; some are, where the bound moves clients on.
+  // A room that is on both gateways counts twice. By chance 19 of 20 would be; some are, where the
+  // bound moves clients on.
   expect(await sum('rooms')).toBeLessThanOrEqual(34);
 
   const plain = connectTcp(ports.clients, '127.0.0.1');

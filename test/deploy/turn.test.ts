@@ -77,7 +77,8 @@ describe.skipIf(!Hosts.arePossible)(
       certificates = await makeCertificates(`IP:${address}`);
       opened.defer(() => certificates.close());
       const port = await freePort();
-      // Beyond another network of this machine: only the TURN server, which is on both, gets there from the host.
+      // Beyond another network of this machine: only the TURN server, which is on both, gets there
+      // from the host.
       const behind = hosts.addressOfRedis(0);
       // The kernel takes a moment to see that both ends of a link are up.
       await eventually('both networks are up', () => {
@@ -155,7 +156,8 @@ describe.skipIf(!Hosts.arePossible)(
 
     test('gets addresses with good credentials, and none with wrong or expired ones', async () => {
       const nowMs = Date.now();
-      // Beside what the server says, there is 701 for each address of the host from which it cannot be reached.
+      // Beside what the server says, there is 701 for each address of the host from which it cannot
+      // be reached.
       const good = await page.page.evaluate(gather, serversAt(nowMs));
       expect(good.types).toEqual(['relay']);
       expect(good.errors).not.toContain(401);

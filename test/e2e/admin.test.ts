@@ -100,7 +100,8 @@ test('nodes and rooms are shown, with who speaks how loud; Kick and Drain do it,
   await page.click('#confirm-yes');
   expect(await grace.closed).toBe(4403);
   await peerIn(browser, 'Grace').waitFor({ state: 'detached' });
-  // The page is refreshed by itself meanwhile: Grace may be gone before the answer to Kick is there.
+  // The page is refreshed by itself meanwhile: Grace may be gone before the answer to Kick is
+  // there.
   const outcome = () => page.locator('#outcome').innerText();
   await expect.poll(outcome, SETTLING).toBe('Grace was kicked.');
 
@@ -268,7 +269,8 @@ test('while the tab is hidden nothing is asked; when it is seen again, at once',
     }, hidden);
   await vi.waitFor(() => expect(asked).toBeGreaterThan(0), SETTLING);
   await setHidden(true);
-  // A refresh that was under way when it was hidden may still ask; the page asks every second while it is seen.
+  // A refresh that was under way when it was hidden may still ask; the page asks every second while
+  // it is seen.
   let before = asked;
   await vi.waitFor(async () => {
     before = asked;

@@ -366,7 +366,8 @@ test('Invite: the link lets others in by their name alone, and a reload keeps it
   await guest.person('Ada').waitFor();
   expect((await guest.names())[0]).toBe(name);
 
-  // A tab that gets a copy of the storage, as a duplicate does, is another peer, and takes nobody's place.
+  // A tab that gets a copy of the storage, as a duplicate does, is another peer, and takes nobody's
+  // place.
   const opened = guest.page.waitForEvent('popup');
   await guest.page.evaluate(() => void window.open(location.href));
   const duplicate = await opened;
@@ -577,7 +578,8 @@ test('a microphone that is there again ends the notice that it was not', async (
   await ada.page.click('#mute');
   await notice.waitFor({ state: 'detached' });
   await expect.poll(() => label.innerText(), SETTLING).toBe('Mute');
-  // It is unplugged. While the next one is being opened, the client has none whose end it would tell.
+  // It is unplugged. While the next one is being opened, the client has none whose end it would
+  // tell.
   await ada.page.evaluate(() => {
     const client = window.partyline!;
     const take = client.setMicrophone.bind(client);
@@ -643,7 +645,8 @@ test('a tab that is closed leaves the room, and so does a browser that is killed
     await browser.page.close();
     return leftAs(legacy, name);
   };
-  // Chromium gives a tab that is closed half a second to run its handlers; a busy machine may not run them in that time.
+  // Chromium gives a tab that is closed half a second to run its handlers; a busy machine may not
+  // run them in that time.
   const first = await closeTabOf('Ada');
   const hasSaidSo = first.type === 'peer_left' && first.reason === 'left';
   const left = hasSaidSo ? first : await closeTabOf('Ida');

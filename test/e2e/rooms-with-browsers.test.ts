@@ -90,7 +90,8 @@ test('configure {mute} of a browser: nobody hears it, also when it resumes what 
     return heard.length > 9600 && amplitudeOf(heard, 800) > SPOKEN / 4;
   };
   await vi.waitFor(async () => expect(await isHeard(-50)).toBe(true), SETTLING);
-  // With an id: the page's client takes an answer to nothing for an operator's mute, and would end it.
+  // With an id: the page's client takes an answer to nothing for an operator's mute, and would end
+  // it.
   await browser.say({ type: 'configure', mute: true, id: 'test' });
   await browser.page.click('#mute');
   await browser.page.click('#mute');

@@ -52,7 +52,8 @@ test('installations in two databases of one server share nothing, though they ha
   const timings = timingsWith({}).redis;
   const store = await Redis.connect({ url: `${url}/1` }, silentLog, timings);
   cleanUps.push(() => store.close());
-  // Its node learns it by a channel, and the other node, whose account has the same number, does not.
+  // Its node learns it by a channel, and the other node, whose account has the same number, does
+  // not.
   await new Accounts(store).update(1, { status: 'suspended' });
   expect(await bob.closed).toBe(4403);
   await alice.ask({ type: 'leave' }, 'left');
@@ -208,7 +209,8 @@ test('a peer that loses its place after its node has left is kept for the client
   await link.close();
   await cluster.close(2500);
   link.removePeer('alice', 'closed');
-  // A write would begin in the next turn of the event loop. It takes two round trips, as its script is not loaded yet.
+  // A write would begin in the next turn of the event loop. It takes two round trips, as its script
+  // is not loaded yet.
   await new Promise(setImmediate);
   for (let i = 0; i < 3; i += 1) await store.run((client) => client.ping());
   expect(await store.run((client) => client.exists('partyline:room:1:a'))).toBe(1);

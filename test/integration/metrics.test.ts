@@ -117,7 +117,8 @@ test('frames are counted both ways, and what is dropped by why', async () => {
   const carol = await enter({ url, apiKey }, 'carol');
   await Promise.all([play(alice, tone), play(bob, tone)]);
   await eventually('carol hears', () => carol.frames.length > 20);
-  // More than the longest piece of a sender whose frames come in bursts, as on a busy machine they do.
+  // More than the longest piece of a sender whose frames come in bursts, as on a busy machine they
+  // do.
   const pieces = 4;
   for (let piece = 0; piece < pieces; piece += 1) {
     for (const packet of tone) alice.sendAudio(packet);

@@ -32,7 +32,8 @@ test('a node drains under load: of a peer that moves, and to it, no frame is los
   // Hears one speaker, and so each of its packets as sent.
   const moves = await enter(old, 'moves');
   const listens = await enter(next, 'listens', { delivery: 'forward' });
-  // The other peer hears it for 10 s after its move: long enough for the way back to packets as sent.
+  // The other peer hears it for 10 s after its move: long enough for the way back to packets as
+  // sent.
   const said = {
     stays: await distinctPackets(400, 12_000),
     moves: await distinctPackets(900, 6000),
@@ -44,7 +45,8 @@ test('a node drains under load: of a peer that moves, and to it, no frame is los
     );
   const saying = play(stays, said.stays);
   await play(moves, said.moves.slice(0, 100));
-  // Frames that a node passes on after the peer is heard elsewhere are lost; how soon it does depends on the machine.
+  // Frames that a node passes on after the peer is heard elsewhere are lost; how soon it does
+  // depends on the machine.
   await eventually('what it has said is heard', () => heard().length === 100);
   old.process.child.kill('SIGTERM');
   await moves.next('draining');
@@ -53,7 +55,8 @@ test('a node drains under load: of a peer that moves, and to it, no frame is los
   await saying;
   await eventually('all is heard', () => heard().length === said.moves.length);
   expect(heard()).toEqual([...said.moves.keys()]);
-  // On the new node it has missed what came before, so it is sent a mix for a moment: a frame of its own for each packet.
+  // On the new node it has missed what came before, so it is sent a mix for a moment: a frame of
+  // its own for each packet.
   const hears = () => indexesOf(said.stays, [...moves.frames, ...moved.frames]);
   await eventually('it hears the end', () => hears().at(-1) === said.stays.length - 1);
   const came = hears();
@@ -62,7 +65,8 @@ test('a node drains under load: of a peer that moves, and to it, no frame is los
   expect(missing).toEqual(missing.map((_, index) => missing[0]! + index));
   const mixed = moved.frames.length - indexesOf(said.stays, moved.frames).length;
   expect(missing.length).toBeLessThanOrEqual(mixed);
-  // A tone has no pause: the way back is taken within 3.5 s (decisions 81 and 159), and a busy machine is late.
+  // A tone has no pause: the way back is taken within 3.5 s (decisions 81 and 159), and a busy
+  // machine is late.
   expect(mixed).toBeLessThan((3500 + 1000 * slowness) / 20);
   expect(await moves.closed).toBe(4409);
   expect(await old.process.exited).toBe(0);

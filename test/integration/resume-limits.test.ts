@@ -213,7 +213,8 @@ test('the time without a connection is not counted as minutes where no media flo
     grownS = (await seconds()) - before;
     return grownS > 1;
   });
-  // The time of one of the three peers in the room grows; that of two would have grown by twice as much.
+  // The time of one of the three peers in the room grows; that of two would have grown by twice as
+  // much.
   expect(grownS).toBeLessThan((1.5 * (performance.now() - fromMs)) / 1000);
 });
 

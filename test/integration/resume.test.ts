@@ -214,7 +214,8 @@ describe('a browser that comes back to its transports', () => {
       carol.sendAudio(packet);
       await eventually('carol is heard', () => witness.frames.length > 0);
       const { again, consumers = [] } = await comeBack();
-      // A media worker may be slow to let it hear carol: it is told of that right behind `joined` then.
+      // A media worker may be slow to let it hear carol: it is told of that right behind `joined`
+      // then.
       const hears = () => [
         ...consumers,
         ...again.messages.filter((message) => message.type === 'new_consumer'),

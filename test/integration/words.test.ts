@@ -147,7 +147,8 @@ describe('configure, in the middle of a tone', () => {
       const sound = await hearAs(heardAs === 'pcm' ? PCM : OPUS, frames);
       const settled = sound.subarray(4800);
       const offDb = toDb(amplitudeOf(settled.subarray(0, 24_000), TONE_HZ) / AMPLITUDE);
-      // A stretch that begins in the middle of the tone is mixed, and so encoded a second time (decision 81).
+      // A stretch that begins in the middle of the tone is mixed, and so encoded a second time
+      // (decision 81).
       const encodedTwiceDb = i > 0 ? 0.5 : 0;
       expect(Math.abs(offDb)).toBeLessThan(toleranceOf(OPUS) + encodedTwiceDb);
       expect(findGlitches(settled)).toEqual([]);

@@ -90,7 +90,8 @@ test('MediaRecorder with a timeslice of 1000: heard whole, and it is not told to
   const sent: Buffer[] = [];
   new WebmReader((packet) => sent.push(packet)).push(Buffer.from(recorded.bytes));
   await eventually('the end is heard', () => listener.frames.at(-1)?.equals(sent.at(-1)!) === true);
-  // Silence before the first word goes to nobody, and that word begins in a mix; from its end on each packet is heard once, as it was sent.
+  // Silence before the first word goes to nobody, and that word begins in a mix; from its end on
+  // each packet is heard once, as it was sent.
   const orders = listener.frames.map((frame) => sent.findIndex((packet) => packet.equals(frame)));
   const asSent = orders.slice(orders.findIndex((order) => order >= 0));
   expect(asSent).toEqual(sent.map((_, order) => order).slice(-asSent.length));

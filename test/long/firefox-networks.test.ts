@@ -112,7 +112,8 @@ describe.skipIf(!Hosts.arePossible)('Firefox', () => {
   beforeAll(async () => {
     hosts = Hosts.open(1);
     opened.defer(() => hosts.close());
-    // Firefox nominates the way from each address of this machine, and the last one counts: all must be good.
+    // Firefox nominates the way from each address of this machine, and the last one counts: all
+    // must be good.
     hosts.setDefaultRoute(0);
     card = await SoundCard.open();
     opened.defer(() => card.close());

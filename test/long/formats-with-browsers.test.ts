@@ -94,7 +94,8 @@ describe('every format of legacy clients', () => {
       return { level: isRight ? 'right' : db, glitches: findGlitches(heard) };
     };
     await vi.waitFor(async () => {
-      // Nothing is polled meanwhile: that would keep the gateway, in the same process, from its work.
+      // Nothing is polled meanwhile: that would keep the gateway, in the same process, from its
+      // work.
       await new Promise((resolve) => setTimeout(resolve, 3000));
       const taken = listeners.map(({ legacy, ...rest }) => ({
         ...rest,

@@ -256,7 +256,8 @@ describe.skipIf(!Hosts.arePossible)('a browser', () => {
   test('WebRTC cut in silence and mended: over within 10 s, and back with 100 ms missing at most', async ({
     annotate,
   }) => {
-    // Told by the page's own clock, which the test puts forward: after two minutes a way back has proved good.
+    // Told by the page's own clock, which the test puts forward: after two minutes a way back has
+    // proved good.
     const passMinutes = () => browser.page.clock.fastForward(121_000);
     /** Lets the client try WebRTC again: after a minute, and where that fails on a busy machine, after two, four and eight more. */
     const comesBack = async () => {

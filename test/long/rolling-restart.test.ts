@@ -117,7 +117,8 @@ test('three nodes are restarted one after the other under 100 peers: each is hea
     expect(await leaving.process.exitCode()).toBe(0);
     const exitedMs = performance.now();
     await sleep(2500);
-    // On a slow machine the limit is longer than that: a peer that is not heard again would be within it.
+    // On a slow machine the limit is longer than that: a peer that is not heard again would be
+    // within it.
     await eventually('everybody hears the other four again', () =>
       clients.every(({ heard }) => [...heard.values()].every(({ atMs }) => atMs > exitedMs)),
     );

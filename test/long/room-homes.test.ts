@@ -109,7 +109,8 @@ test('messages sent right behind a join, cut anywhere, arrive whole and in order
       const joinAs = (id: string) =>
         clientFrame(JSON.stringify({ type: 'join', room: `room ${index}`, id }));
       const sent = Buffer.concat(ids.flatMap((id) => [joinAs(id), ...sound]));
-      // At least the first join, and then more or less of what comes after it, down to a part of a head.
+      // At least the first join, and then more or less of what comes after it, down to a part of a
+      // head.
       const least = joinAs('0').length;
       const cut = least + Math.floor((index / clients) * (sent.length - least));
       socket.write(sent.subarray(0, cut));

@@ -263,7 +263,8 @@ describe('disk', () => {
 
       fill(join(disk, 'ballast'));
       await expectShort(node, 'disk');
-      // More than fits into the page in which Redis's file ends: until that is full, Redis notices nothing.
+      // More than fits into the page in which Redis's file ends: until that is full, Redis notices
+      // nothing.
       const names = Array.from({ length: 100 }, (_, i) => String(i).padStart(100, 'x'));
       ada.send({ type: 'configure', volume: Object.fromEntries(names.map((name) => [name, 2])) });
       await untilMetric(node, 'redis_up', 0);

@@ -196,7 +196,8 @@ describe('POST /api/admin/drain', () => {
     async (PROCESSES) => {
       const direct = [process.execPath, ...startArguments()];
       const { started, client, url, apiKey } = await startWith(direct, { PROCESSES });
-      // A process without clients ends as soon as it is asked to, and may be the one that the next request comes to.
+      // A process without clients ends as soon as it is asked to, and may be the one that the next
+      // request comes to.
       const clients = [client];
       const busy = () => new Set(started.logged('room joined').map(({ pid }) => pid)).size;
       while (busy() < Number(PROCESSES)) {

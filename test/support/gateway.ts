@@ -64,7 +64,8 @@ export async function openTestGateway(
       LOG_LEVEL: 'silent',
       ...environment,
     }),
-    // Metrics that a test reads are of that moment, and no end waits for a Redis that a test has ended.
+    // Metrics that a test reads are of that moment, and no end waits for a Redis that a test has
+    // ended.
     timingsWith({
       ...timings,
       load: { scrapeEveryMs: 1, ...timings.load },

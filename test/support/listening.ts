@@ -67,7 +67,8 @@ const HICCUP_MS = 160;
  * this machine is now and then is not heard.
  */
 export async function speak(client: TestClient, messages: Buffer[], everyMs = 20): Promise<void> {
-  // Two, because a resampler keeps a little of the first: the gateway counts from the first that is whole.
+  // Two, because a resampler keeps a little of the first: the gateway counts from the first that is
+  // whole.
   const [onTime, late] = [2, 2 + Math.ceil(HICCUP_MS / everyMs)];
   for (const message of messages.slice(0, onTime)) client.sendAudio(message);
   await new Promise((resolve) => setTimeout(resolve, HICCUP_MS));

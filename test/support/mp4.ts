@@ -34,7 +34,8 @@ export function mp4Of(runs: SampleRun[], mediaBytes: number): Buffer {
   const head = file.subarray(0, file.indexOf('moof') - 4);
   const trackHeader = head.subarray(head.indexOf('tkhd') + 4);
   const id = trackHeader.readUInt32BE(trackHeader[0] === 1 ? 20 : 12);
-  // From the beginning of the fragment to the samples, where all runs are of samples alike: heads of five boxes and what is in them.
+  // From the beginning of the fragment to the samples, where all runs are of samples alike: heads
+  // of five boxes and what is in them.
   const samplesAt = 8 + 8 + 20 + 20 + 16 * (runs.length - 1) + 8;
   const boxes = runs.map(({ count, sampleBytes, isListed }, i) => {
     const offset = i === 0 ? [samplesAt] : [];
@@ -73,7 +74,8 @@ function withPosition(moof: Buffer, position: number): Buffer {
   for (const at of [0, traf!, tfhd!]) {
     changed.writeUInt32BE(moof.readUInt32BE(at) + BASE_OFFSET_BYTES, at);
   }
-  // Behind the head of a box: its flags, and then the id of the track, or the number of samples and their offset.
+  // Behind the head of a box: its flags, and then the id of the track, or the number of samples and
+  // their offset.
   changed.writeUInt32BE(
     (moof.readUInt32BE(tfhd! + 8) & ~BASE_IS_FRAGMENT) | BASE_OFFSET,
     tfhd! + 8,

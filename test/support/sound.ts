@@ -196,7 +196,8 @@ export function toneIn(
   const [turnRe, turnIm] = [Math.cos(step), Math.sin(step)];
   let re = 0;
   let im = 0;
-  // Turned on from sample to sample, which is as exact as need be and ten times as fast as a sine for each.
+  // Turned on from sample to sample, which is as exact as need be and ten times as fast as a sine
+  // for each.
   let cos = 1;
   let sin = 0;
   for (let i = 0; i < samples.length; i += 1) {

@@ -12,7 +12,8 @@ export function ConfirmDialog({ question }: { question: Question }) {
     const shown = dialog.current;
     shown?.showModal();
     return () => {
-      // A peer may leave, or a node drain, while the dialog is open; closing then leaves the focus nowhere.
+      // A peer may leave, or a node drain, while the dialog is open; closing then leaves the focus
+      // nowhere.
       const { activeElement } = document;
       const isLost = activeElement === document.body || shown?.contains(activeElement);
       if (isLost) document.getElementById(HEADINGS[list])?.focus();

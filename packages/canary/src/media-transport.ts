@@ -50,7 +50,8 @@ export class MediaTransport {
       // For a gateway on this machine.
       additionalHostAddresses: ['127.0.0.1'],
     });
-    // werift would ask a public server of its own choice for an address that an ICE lite agent finds out anyway, for up to 5 s.
+    // werift would ask a public server of its own choice for an address that an ICE lite agent
+    // finds out anyway, for up to 5 s.
     delete gatherer.connection.stunServer;
     const ice = new RTCIceTransport(gatherer);
     // RFC 8445 §6.1.1: against an ICE lite agent.

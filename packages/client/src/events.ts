@@ -8,7 +8,8 @@ export class Events<Map extends Record<string, unknown>> {
     listener: (detail: Map[Name]) => void,
     options: { signal?: AbortSignal } = {},
   ): () => void {
-    // Only emit() below dispatches on this target, and it takes the detail that belongs to the name.
+    // Only emit() below dispatches on this target, and it takes the detail that belongs to the
+    // name.
     const handler = (event: Event) => listener((event as CustomEvent<Map[Name]>).detail);
     this.#target.addEventListener(name, handler, options);
     return () => this.#target.removeEventListener(name, handler);

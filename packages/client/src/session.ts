@@ -229,7 +229,8 @@ export class Session {
     const joining: Joining = { name: 'joining', connection, wanted, isAsked, ...before };
     this.#enter(joining);
     let room: Room | undefined;
-    // Any change of phase meanwhile (left, closed, connection lost) has dealt with the wanted room, too.
+    // Any change of phase meanwhile (left, closed, connection lost) has dealt with the wanted room,
+    // too.
     const isStale = () => (room ? room !== roomOf(this.#phase) : joining !== this.#phase);
     try {
       const transport = this.#parts.chooser.present;

@@ -25,7 +25,8 @@ async function execute(order: DecoderOrder): Promise<void> {
 
 let executed = Promise.resolve();
 port.on('message', (order: DecoderOrder) => {
-  // A decoder that throws may have corrupted its memory: the thread ends, and another starts without that stream.
+  // A decoder that throws may have corrupted its memory: the thread ends, and another starts
+  // without that stream.
   executed = executed.then(() => execute(order));
 });
 port.postMessage('ready');

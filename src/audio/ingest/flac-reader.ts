@@ -153,7 +153,8 @@ export class FlacReader implements FrameReader {
     }
     this.#crc = crc;
     this.#scannedBytes = at;
-    // Encoders send a frame as soon as it is complete. In a stream that is cut anywhere the checksum is 0 by chance in one cut of 65,536.
+    // Encoders send a frame as soon as it is complete. In a stream that is cut anywhere the
+    // checksum is 0 by chance in one cut of 65,536.
     const mayEnd = this.#isAligned || this.#isLast(bytes, header);
     const isWhole = mayEnd && at === bytes.length && crc === 0 && at >= MIN_FRAME_BYTES;
     return isWhole ? { at, isWhole } : undefined;

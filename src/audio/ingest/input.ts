@@ -345,7 +345,8 @@ export class AudioInput {
     if (look === 'changed' && !open.file) open.check.lookSoon();
     const isDue = atMs >= open.check.dueAtMs;
     const found = typeof look === 'object' ? look : undefined;
-    // Samples after an unknown format begin with this message: the earlier bytes must not shift them.
+    // Samples after an unknown format begin with this message: the earlier bytes must not shift
+    // them.
     const isAnew = isDue && open.format.codec === 'opaque' && !open.check.isRunning;
     const beforeBytes = isAnew ? 0 : startsAtBytes;
     if (isAnew) this.#receivedBytes = message.length;
@@ -414,7 +415,8 @@ export class AudioInput {
   /** Skips the messages that were held before a pause: they are too late to be played, but may end within a sample. */
   #skipHeld(doubting: DoubtingState, startsAtBytes: number): void {
     const { open, detector } = doubting;
-    // A fault that the reader throws here is handled as one of the open stream, so the state is `open` meanwhile.
+    // A fault that the reader throws here is handled as one of the open stream, so the state is
+    // `open` meanwhile.
     this.#state = open;
     for (const { message, atMs } of detector.arrivals) {
       if (this.#state === open) open.ingest.skip(message, atMs);

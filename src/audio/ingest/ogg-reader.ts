@@ -195,7 +195,8 @@ export class OggReader implements ContainerReader {
   }
 
   #keep(part: Buffer): void {
-    // Tags may be long, and are skipped; the first byte of each is kept as a sign that it continues.
+    // Tags may be long, and are skipped; the first byte of each is kept as a sign that it
+    // continues.
     const isContinued = this.#partial.length > 0;
     const isSkipped = this.#isSkipped(isContinued ? this.#partial.bytes : part);
     if (isSkipped && isContinued) return;

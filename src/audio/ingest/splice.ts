@@ -38,7 +38,8 @@ export async function spliceAfter(
     }
     sound.set(decoder.conceal(MADE_UP_SAMPLES), FRAME_SAMPLES);
   } catch {
-    // A client's own Opus is passed on without decoding: packets that do not decode contain no sound to continue from.
+    // A client's own Opus is passed on without decoding: packets that do not decode contain no
+    // sound to continue from.
     return undefined;
   } finally {
     decoder.close();

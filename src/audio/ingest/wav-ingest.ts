@@ -68,7 +68,8 @@ export class WavIngest implements Ingest {
     this.#isSkipped = isSkipped;
     this.#unreadBytes += chunk.length;
     try {
-      // Some recorders send each chunk as a separate file, and the length in the previous one may be wrong.
+      // Some recorders send each chunk as a separate file, and the length in the previous one may
+      // be wrong.
       if (isWavHead(chunk)) this.#reader = this.#openReader();
       this.#reader.push(chunk);
       this.#flush();

@@ -167,7 +167,8 @@ export class WavReader {
     ) {
       this.#pass(lengthBytes + (lengthBytes % 2));
     } else {
-      // The samples continue beyond the length that their writer stated in advance; those of one byte may look like an ID.
+      // The samples continue beyond the length that their writer stated in advance; those of one
+      // byte may look like an ID.
       if (!this.#hasFormat)
         throw new Error('Not a WAVE file: there is no chunk where one should begin.');
       const bytes = Buffer.from(this.#collected.bytes);

@@ -48,7 +48,8 @@ export class Arrivals {
       recent += 1;
     }
     const momentsMs = MOMENTS_MS.subarray(0, recent).toSorted();
-    // The longest pause on the circle of 20 ms is before the earliest moment; the latest one is before that pause.
+    // The longest pause on the circle of 20 ms is before the earliest moment; the latest one is
+    // before that pause.
     let [latestMs, pauseMs] = [momentsMs.at(-1)!, momentsMs[0]! + FRAME_MS - momentsMs.at(-1)!];
     for (let i = 1; i < momentsMs.length; i += 1) {
       const beforeMs = momentsMs[i]! - momentsMs[i - 1]!;

@@ -26,7 +26,8 @@ export class Limiter {
     for (let i = start; i < end; i += 1) {
       this.#gain += step;
       const limited = frame[i]! * this.#gain;
-      // The gain is still decreasing in the first block of a burst: peaks beyond full scale are clipped there.
+      // The gain is still decreasing in the first block of a burst: peaks beyond full scale are
+      // clipped there.
       frame[i] = Math.abs(limited) > 1 ? Math.sign(limited) : limited;
     }
     this.#gain = to;

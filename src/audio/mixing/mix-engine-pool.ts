@@ -148,7 +148,8 @@ export class MixEnginePool {
       });
       this.#threads[slot] = thread;
     } catch (fault) {
-      // The system has no thread left. Rooms stay where they are; the next placement of a room tries again.
+      // The system has no thread left. Rooms stay where they are; the next placement of a room
+      // tries again.
       noteShortage(fault);
       this.#lastLossAtMs = performance.now();
       this.#events.onThreadLost(String(fault));

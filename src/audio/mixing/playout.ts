@@ -242,7 +242,8 @@ export class Playout {
     else stretched = compress(samples, false, restSamples);
     if (!stretched) return;
     const moreSamples = stretched.length - samples.length;
-    // Packets are taken a tick later or sooner once the leftover samples amount to a whole packet or frame.
+    // Packets are taken a tick later or sooner once the leftover samples amount to a whole packet
+    // or frame.
     const shiftSamples = Math.floor((restSamples + moreSamples) / everySamples) * everySamples;
     this.#slack.shift(shiftSamples / SAMPLES_PER_MS);
     this.#ready = stretched;

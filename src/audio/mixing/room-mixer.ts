@@ -503,11 +503,13 @@ export class RoomMixer {
     for (const speaker of this.#speakers.values()) {
       if (this.#activeSpeakers.isTalking(speaker)) this.#forward(speaker, nowMs);
     }
-    // A late thread may still have to report a speaker that ended in the last tick: it must not end twice.
+    // A late thread may still have to report a speaker that ended in the last tick: it must not end
+    // twice.
     for (const tick of this.#ticks) this.#endLeaving(tick);
     const hasEnded = this.#activeSpeakers.expire(nowMs);
     const plansBefore = this.#played.size === 0 || this.#leaving().length > 0;
-    // A mixed speaker that stops talking ends in this tick. The end of another is planned after it: new mixes have no encoder yet.
+    // A mixed speaker that stops talking ends in this tick. The end of another is planned after it:
+    // new mixes have no encoder yet.
     if (hasEnded && plansBefore) this.#changeActiveSpeakers();
     else if (this.#isPlanDue && !hasEnded) this.#plan();
     if (this.#mixesNothing) {
@@ -527,7 +529,8 @@ export class RoomMixer {
     const move = this.#moment.better(this.#played.values(), tickMs);
     if (move?.isLater) this.#clock.postpone(this.#tick, move.dueMs);
     else this.#moveTicks(move?.dueMs);
-    // A tick without a speaker must also wait for earlier ticks, which a late thread may not have completed.
+    // A tick without a speaker must also wait for earlier ticks, which a late thread may not have
+    // completed.
     if (this.#played.size > 0 || this.#ticks.length > 1)
       this.#room.tick(nowMs, this.#moment.noteTick(tickMs));
     else this.#ticked();

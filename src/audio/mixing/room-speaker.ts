@@ -143,7 +143,7 @@ export class RoomSpeaker implements HeardSpeaker {
 
   /** True if a packet that is not muted itself must still be withheld. */
   staysWithheld(timestamp: number, nowMs: number): boolean {
-    // The mute state takes another path: it may report the unmute later than the packets, and the mute only once the sender talks again.
+    // The mute state takes another path: a mute or an unmute may come later than the packets.
     if (this.isMutedElsewhere && this.#isAbsent(nowMs)) this.setMutedElsewhere(false, nowMs, false);
     if (this.isMuted || this.#unmuted.isWarmUp(timestamp, nowMs)) return true;
     return this.isWithheld && this.isPlayed;

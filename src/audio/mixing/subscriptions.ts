@@ -103,7 +103,8 @@ export function planSubscriptions<Speaker extends HeardSpeaker>(
   scene: Scene<Speaker>,
 ): SubscriptionPlan<Speaker> {
   const plan = planAll(listeners, scene, new Set());
-  // A listener that leaves a long packet for a mix would hear up to 100 ms of it again: it hears the mix from the beginning.
+  // A listener that leaves a long packet for a mix would hear up to 100 ms of it again: it hears
+  // the mix from the beginning.
   const beginning = scene.mixed.filter(
     (speaker) =>
       speaker.isLong &&

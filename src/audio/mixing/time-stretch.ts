@@ -176,7 +176,8 @@ function similarityAt(samples: Float32Array, at: number, lag: number): number {
 
 /** Returns the sum over `width` samples, an even number, of each sample times the one `lag` later. */
 function productAt(samples: Float32Array, at: number, lag: number, width: number): number {
-  // Two sums, so that one addition need not wait for the other: this loop dominates the cost of a call.
+  // Two sums, so that one addition need not wait for the other: this loop dominates the cost of a
+  // call.
   let [even, odd] = [0, 0];
   for (let i = at; i < at + width; i += 2) {
     even += samples[i]! * samples[i + lag]!;

@@ -19,7 +19,8 @@ afterEach(() => {
 
 test('a process that stood still pings a client whose frames it has not read, and closes it only after 30 s more', () => {
   vi.useFakeTimers({ toFake: ['performance', 'setTimeout', 'clearTimeout'] });
-  // A fake setInterval would run for each interval of a step, unlike that of a process that stood still.
+  // A fake setInterval would run for each interval of a step, unlike that of a process that stood
+  // still.
   const beats = vi.spyOn(globalThis, 'setInterval');
   const sessions = new Sessions(DEFAULT_TIMINGS.sessions);
   const socket = Object.assign(new EventEmitter(), { ping: vi.fn<(payload: Buffer) => void>() });

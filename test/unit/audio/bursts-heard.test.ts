@@ -86,7 +86,8 @@ test.each([
     );
     expect(gaps.length).toBeLessThanOrEqual(1);
     expect(gaps.filter(({ atMs }) => atMs > 3000)).toEqual([]);
-    // The end, and the wait for a later piece by which the delay grows, are pauses: what is made up there is heard and does not count.
+    // The end, and the wait for a later piece by which the delay grows, are pauses: what is made up
+    // there is heard and does not count.
     const madeUpMs = sound.length / 48 - DURATION_MS;
     expect(madeUpMs).toBeLessThan(MADE_UP_AT_END_MS + 120 + 30);
     expect(samples.concealedMs).toBeLessThanOrEqual(madeUpMs - MADE_UP_AT_END_MS + 30);

@@ -32,7 +32,8 @@ test.each([
     (most, sample, i) => Math.max(most, Math.abs(sample - Math.sin(radians * i))),
     0,
   );
-  // The chord between two samples is at most this far from the sine: nothing jumps, and no phase is lost in 4 s.
+  // The chord between two samples is at most this far from the sine: nothing jumps, and no phase is
+  // lost in 4 s.
   const chord = 1 - Math.cos((Math.PI * TONE_HZ) / fromHz);
   expect(worst).toBeLessThan(1.05 * chord + 1e-3);
   const power = out.reduce((sum, sample) => sum + sample ** 2, 0) / out.length;

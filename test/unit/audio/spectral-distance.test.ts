@@ -32,7 +32,8 @@ test.each(senders.map((sender): [string, Sender] => [sender.name, sender]))(
   '%s: from speech in to speech out the spectrum is that of the sender’s own stream, within 0.1 dB',
   async (_, sender) => {
     const { arrivals, reference } = await sayTrack(codecs, 'a', sender, track);
-    // A listener that joins before the first word is sent packets as they are from the pause after it on.
+    // A listener that joins before the first word is sent packets as they are from the pause after
+    // it on.
     const words = track.words.slice(1);
     const distanceTo = (pieces: Parameters<typeof spectralDistance>[1]) =>
       spectralDistance(track.sound, pieces, words, sender.highestHz ?? 8000);

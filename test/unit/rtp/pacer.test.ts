@@ -241,12 +241,14 @@ describe('Pacer', () => {
       if (i > 1000) furthestMs = Math.max(furthestMs, Math.abs(pacer.aheadMs(atMs)));
       expect(pacer.bufferedMs).toBeLessThanOrEqual(160);
     }
-    // A sender that is 5 % too fast gains 80 ms in 1.6 s of talk, and is brought back in the pause after it.
+    // A sender that is 5 % too fast gains 80 ms in 1.6 s of talk, and is brought back in the pause
+    // after it.
     expect(furthestMs).toBeLessThan(160);
     const sentMs = sent.length * 20 + gapsOf(sent).reduce((sum, gapMs) => sum + gapMs, 0);
     const isWithinReach = Math.abs(everyMs - 20) < 0.1;
     expect(pacer.droppedMs > 0).toBe(everyMs === 19);
-    // A small drift is left to receivers; a large one is brought back to real time, but for one per cent.
+    // A small drift is left to receivers; a large one is brought back to real time, but for one per
+    // cent.
     expect(Math.abs(sentMs / (30 * 60_000) - 1)).toBeLessThan(isWithinReach ? 0.002 : 0.011);
     expect(pacer.driftPpm / ((20 / everyMs - 1) * 1e6)).toBeGreaterThan(0.5);
     expect(pacer.driftPpm / ((20 / everyMs - 1) * 1e6)).toBeLessThan(1.5);

@@ -167,7 +167,8 @@ describe('a client that stops reading', () => {
   test('and had long messages of an unknown format for it: hears the newest whole', () => {
     const client = new SimulatedClient({ reads: stalled(3000, 10_000) });
     client.run(15_000, (atMs) => atMs % 2000 === 0, 'sendRelayed');
-    // The gateway notices the stall when it has the message of 8 s, which waits until that of 10 s comes.
+    // The gateway notices the stall when it has the message of 8 s, which waits until that of 10 s
+    // comes.
     expect(client.heard.map(({ sentAtMs }) => sentAtMs)).toEqual([
       0, 2000, 4000, 6000, 13_000, 14_000,
     ]);

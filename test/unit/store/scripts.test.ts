@@ -32,7 +32,8 @@ test.each(scripts)('the head of %s says what it does, takes and returns', (file)
   expect([...named(head, 'ARGV')]).toEqual(expect.arrayContaining([...named(body, 'ARGV')]));
   const isOpen = /#ARGV|ipairs\(ARGV\)/.test(body);
   expect(/ARGV\[\d…\]/.test(head)).toBe(isOpen);
-  // All arguments that a head names are used. Scripts of leases are given keys that some of them leave alone.
+  // All arguments that a head names are used. Scripts of leases are given keys that some of them
+  // leave alone.
   const unused = [...named(head, 'ARGV')].filter((index) => !named(body, 'ARGV').has(index));
   expect(isOpen ? [] : unused).toEqual([]);
 });

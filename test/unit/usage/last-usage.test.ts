@@ -145,7 +145,8 @@ test('UsageReporter.report() writes a file that the store did not take at the st
   const warn = vi.spyOn(silentLog, 'warn');
   await last.writeLeft(NOW_MS);
   const clock = { wallMs: () => NOW_MS, monotonicMs: () => NOW_MS };
-  // The report itself has nothing to write: the store, which counts calls, is asked only for the file.
+  // The report itself has nothing to write: the store, which counts calls, is asked only for the
+  // file.
   const asked = {
     isReady: true,
     write: (counts: MinuteCount[]) => (counts.length > 0 ? store.write(counts) : undefined),

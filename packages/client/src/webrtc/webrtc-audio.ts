@@ -294,7 +294,8 @@ export class WebRtcAudio implements RoomAudio {
     if (this.#closed) return; // closing the transport closed the producer too
     this.#producer = producer;
     if (isSilence) return; // it is sent even if the client is muted
-    // A producer of a disabled track starts paused. The gateway must be told this, and a mute since then.
+    // A producer of a disabled track starts paused. The gateway must be told this, and a mute since
+    // then.
     if (this.#settings.muted || producer.paused) await this.#tellMuted(producer);
     if (this.#settings.toldMuted) await this.applyMuted();
   }

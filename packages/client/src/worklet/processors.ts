@@ -25,7 +25,8 @@ class CaptureProcessor extends AudioWorkletProcessor {
   process([input]: Float32Array[][]): boolean {
     const block = input?.[0];
     if (block) this.#framer.push(block);
-    // A processor that returns true runs as long as its context, also when it is connected to nothing.
+    // A processor that returns true runs as long as its context, also when it is connected to
+    // nothing.
     return !this.#isStopped;
   }
 }

@@ -175,9 +175,11 @@ function readIntegers(
   // Wide samples are often converted from narrower ones: their lowest bits are not in use.
   const areAllUsed = bitsInUse === 0 || novelty.blockSamples === Infinity;
   const step = areAllUsed ? 1 : 2 ** (31 - Math.clz32(bitsInUse & -bitsInUse));
-  // The same bytes are 16-bit samples on two channels with a silent left channel, which are more usual.
+  // The same bytes are 16-bit samples on two channels with a silent left channel, which are more
+  // usual.
   if (codec === 'pcm_s32le' && (bitsInUse & 0xffff) === 0) return undefined;
-  // A constant channel is half of wider samples; but if it is silent, and the bytes are not floats, the channel is unused.
+  // A constant channel is half of wider samples; but if it is silent, and the bytes are not floats,
+  // the channel is unused.
   const isOne =
     codec === 'pcm_s16le' &&
     [0, 1].some((phase) => isStuck(samples, phase) && (samples[phase] !== 0 || mayBeFloats));
@@ -213,7 +215,8 @@ function readFloats(
 /** Reads G.711, whose steps are wider for louder samples, which therefore hold fewer bits. */
 function readG711(bytes: Buffer, codec: G711Law, novelty: Novelty): Hypothesis {
   const [valueOf, stepOf] = [G711_VALUES[codec], G711_STEPS[codec]];
-  // `Float64Array.from` with a function takes six times as long, a third of the time of all weighing.
+  // `Float64Array.from` with a function takes six times as long, a third of the time of all
+  // weighing.
   const values = new Float64Array(bytes.length);
   const steps = new Float64Array(bytes.length);
   for (let i = 0; i < bytes.length; i += 1) {

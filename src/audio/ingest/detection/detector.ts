@@ -137,7 +137,8 @@ export class FormatDetector {
       content,
     });
     if (!detection || isLate) return detection;
-    // A client that returns in the middle of a frame is known by its next frames; other formats do not wait for that.
+    // A client that returns in the middle of a frame is known by its next frames; other formats do
+    // not wait for that.
     const isUnknown = detection.format.codec === 'opaque';
     if (isUnknown && this.#start.length < MAX_SNIFFED_BYTES && mayContinueFrames(this.#start)) {
       return undefined;

@@ -74,7 +74,8 @@ export function weigh(evidence: Evidence): Detection | undefined {
   const resembleOpus = headBits !== undefined;
   const doubts = resembleOpus ? doubtsOf(arrivals) : NO_DOUBTS;
   if (doubts.isForeign) return { format: { codec: 'opaque' }, confidence: 1 };
-  // A first byte that contradicts the pace of all messages is another protocol's, unless a slow machine encodes.
+  // A first byte that contradicts the pace of all messages is another protocol's, unless a slow
+  // machine encodes.
   const isSlow =
     paced.length >= LEAST_SEEMING_PACKETS &&
     isSlowThroughout(paced) &&
@@ -87,7 +88,8 @@ export function weigh(evidence: Evidence): Detection | undefined {
   const explanations: Explanation[] = [];
   if (opusBits !== undefined) explanations.push({ format: { codec: 'opus' }, bits: opusBits });
   if (opusBits === undefined || !isTooSlow) {
-    // Beside Opus, or what resembles it, whose bytes cost 8 bits each, a hypothesis that explains nothing might be the best.
+    // Beside Opus, or what resembles it, whose bytes cost 8 bits each, a hypothesis that explains
+    // nothing might be the best.
     const mostBits = resembleOpus && isTelling && isNovel ? content.unexplainedBits : Infinity;
     explanations.push(...explainAsSamples(evidence, mostBits, headBits));
   }

@@ -68,7 +68,8 @@ export class FormatCheck {
     this.#timesObserved = observed === this.#observed ? this.#timesObserved + 1 : 1;
     this.#observed = observed;
     if (this.#timesObserved < this.#contradictions) return undefined;
-    // Weighing a stream with each message would take much of a core, even if the result were ignored.
+    // Weighing a stream with each message would take much of a core, even if the result were
+    // ignored.
     this.skip();
     this.#timesObserved = 0;
     this.dueAtMs = nowMs + CHECK_EVERY_MS;

@@ -33,7 +33,8 @@ export class OpusGuard implements FormatGuard {
   #copies = 0;
 
   learn(message: Buffer, atMs: number): void {
-    // The detection has compared the held messages: comparing all of them at once again would take too long.
+    // The detection has compared the held messages: comparing all of them at once again would take
+    // too long.
     this.#check(message, atMs);
     this.#sinceOdd = Infinity;
   }

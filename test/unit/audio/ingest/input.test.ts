@@ -196,7 +196,8 @@ test.each([8000, 11_025, 12_000, 16_000, 22_050, 24_000, 44_100, 48_000])(
       atMs = Math.max(atMs, i * 20 + 20 * random());
       input.push(Buffer.alloc(tone[0]!.length), atMs);
     }
-    // After a second the client hears the room, unless the zeros may be floats of a usual rate: it might hear noise then.
+    // After a second the client hears the room, unless the zeros may be floats of a usual rate: it
+    // might hear noise then.
     expect(input.isFormatUnknown(atMs)).toBe([16_000, 44_100, 48_000].includes(rateHz));
     for (let i = 50; i < 100; i += 1) input.push(Buffer.alloc(tone[0]!.length), i * 20);
     for (const [i, message] of tone.entries()) input.push(message, 2000 + i * 20);
@@ -407,7 +408,8 @@ describe('a change in the middle of an undeclared stream', () => {
     const tone = pcmTone(1000, 0.5, 3000);
     for (const [i, message] of tone.slice(0, 50).entries()) input.push(message, i * 20);
     await until(() => packets.length > 45);
-    // The doubted message is too late to be heard after the pause; it ends in the middle of a sample.
+    // The doubted message is too late to be heard after the pause; it ends in the middle of a
+    // sample.
     const [doubted, ...others] = cutInto(Buffer.concat(tone.slice(50)), [3841]);
     input.push(doubted!, 1000);
     for (const [i, message] of others.entries()) input.push(message, 4000 + i * 40);

@@ -99,7 +99,8 @@ describe('VorbisReader', () => {
         expect(cut.fault).toBe(whole.fault);
         expect(cut.work).toBeLessThanOrEqual(4 * stream.length + 1000);
         expect(cut.mostHeldBytes).toBeLessThanOrEqual(1 << 18);
-        // A packet that is no head lasts, and none for longer than the longest block at the lowest rate.
+        // A packet that is no head lasts, and none for longer than the longest block at the lowest
+        // rate.
         for (const { bytes, durationMs } of cut.frames) {
           const isHead = bytes.startsWith('\x01vorbis');
           expect(durationMs > 0 && durationMs <= 1024).toBe(!isHead);

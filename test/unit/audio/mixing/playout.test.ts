@@ -265,7 +265,8 @@ describe('Playout of a stream that carries copies (in-band FEC)', () => {
       await annotate(
         `of ${lost} lost ${recovered} recovered; waiting ${mean(depthsMs).toFixed(0)} ms`,
       );
-      // Not the first ones, which show that it is worth waiting; and of two in a row the first has no copy.
+      // Not the first ones, which show that it is worth waiting; and of two in a row the first has
+      // no copy.
       expect(recovered).toBeGreaterThanOrEqual((0.95 - lostShare) * lost - 4);
       expect(concealed).toBeLessThan(0.12 * lost + 5);
       expect(mean(depthsMs)).toBeLessThan(45);

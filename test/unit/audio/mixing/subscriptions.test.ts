@@ -112,7 +112,8 @@ describe('planSubscriptions()', () => {
     );
     const talking = speakers.map(({ peer }) => listener(peer, {}));
     const plan = planSubscriptions([...plain, ...alike, ...own, ...talking], scene);
-    // Shared by all; without each of the speakers; 20 of their own, of which those who are alike have one.
+    // Shared by all; without each of the speakers; 20 of their own, of which those who are alike
+    // have one.
     expect(plan.mixes.size).toBe(1 + 3 + 20);
     expect(plan.limited).toEqual(own.slice(19));
     const heardBy = [...plan.mixes.values()].flatMap(({ ears }) => [...ears.values()].flat());

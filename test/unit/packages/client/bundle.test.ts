@@ -27,6 +27,7 @@ test('the client without mediasoup-client and codecs is at most 25 KB gzipped', 
   );
   const loadedAtOnce = first!.imports.filter(({ kind }) => kind === 'import-statement');
   expect(loadedAtOnce.map(({ path }) => path)).not.toContain('mediasoup-client');
-  // WebRTC alone, for the sake of mediasoup-client: the WebSocket must be there when that cannot be loaded.
+  // WebRTC alone, for the sake of mediasoup-client: the WebSocket must be there when that cannot be
+  // loaded.
   expect(first!.imports.filter(({ kind }) => kind === 'dynamic-import')).toHaveLength(1);
 });
