@@ -55,24 +55,16 @@ async function speak(): Promise<() => Promise<void>> {
   return () => speech.close();
 }
 
-/** Returns half a second of what speakers play. */
-async function played(speakers: string): Promise<Float32Array> {
-  const recording = card.record(speakers);
-  await sleep(700);
-  const { samples } = await recording.stop();
-  return samples.slice(-24_000);
-}
-
 /** Returns the amplitude of the tone that the speakers play, 0 to 1. */
 async function playedAmplitude(): Promise<number> {
-  const samples = await played('speakers');
+  const samples = await card.played();
   const power = samples.reduce((sum, sample) => sum + sample * sample, 0) / samples.length;
   return Math.sqrt(2 * power);
 }
 
 /** Returns the frequency that speakers play for half a second, Hz; 0 for silence. */
 async function playedHz(speakers: string): Promise<number> {
-  const last = await played(speakers);
+  const last = await card.played(speakers);
   return last.some((sample) => Math.abs(sample) > 0.05) ? peakHz(last) : 0;
 }
 

@@ -28,15 +28,23 @@ let hosts: Hosts;
 let gateway: { url: string; apiKey: string };
 let card: SoundCard;
 let firefox: TestFirefox;
+/** The gateway, at an address to which browsers give a microphone. */
+let proxy: TestProxy;
 
 /** Slowness of the machine when a test begins (decision 191): the durations that it promises are longer by this factor. */
 let slowness: number;
 let cleanUps: AsyncDisposableStack;
 let legacy: TestClient;
 let legacyEar: LegacyEar;
-let proxy: TestProxy;
 
 const setNetwork = (block: Block) => setFirewall(hosts.commandOn(0), block);
+
+/** Removes what a page of another test has stored. Runs in Firefox, before the page. */
+function forgetNetworks(): void {
+  if (location.protocol === 'about:') return; // it has no storage
+  localStorage.clear();
+  sessionStorage.clear();
+}
 
 /** Transport of the audio now, and its protocol if it is WebRTC. */
 const pathNow = () =>
@@ -128,8 +136,11 @@ describe.skipIf(!Hosts.arePossible)('Firefox', () => {
     opened.defer(() => started.dispose());
     const { api_key: apiKey } = await started.ready();
     gateway = { url: `http://${address}:${PAGE_PORT}`, apiKey };
-    firefox = await TestFirefox.open('about:blank', card);
+    proxy = await TestProxy.open(gateway.url);
+    opened.defer(() => proxy.close());
+    firefox = await TestFirefox.open(proxy.url, card);
     opened.defer(() => firefox.close());
+    await firefox.page.evaluateOnNewDocument(forgetNetworks);
     const voice = card.keepSpeaking(risingTone());
     opened.defer(() => voice.close());
   });
@@ -146,9 +157,7 @@ describe.skipIf(!Hosts.arePossible)('Firefox', () => {
     legacyEar = new LegacyEar(legacy);
     const speech = keepPlaying(legacy, await encodeOpus(risingTone()));
     cleanUps.defer(() => speech.close());
-    // An origin of its own, to which browsers give a microphone, and which remembers no network.
-    proxy = await TestProxy.open(gateway.url);
-    cleanUps.defer(() => proxy.close());
+    proxy.leadTo(gateway.url);
     await firefox.page.goto(`${proxy.url}/?raw&transports=webrtc,websocket`);
   });
   afterEach(async () => {

@@ -1,39 +1,49 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import { type Browser, launch, type Page } from 'puppeteer-core';
 import type { SoundCard } from './sound-card.ts';
 import { joinByForm } from './page-form.ts';
 import { SETTLING } from './settling.ts';
 
+/** Version of the tables of a profile's permissions. */
+const PERMISSIONS_VERSION = 12;
+
 /**
- * Debian's Firefox, and the gateway's page in it. Nothing of its WebRTC is set otherwise than users have it; its microphone gives a tone
- * of 1000 Hz, or hears what a sound card does, for which nobody is asked.
+ * Debian's Firefox, and the gateway's page in it, which plays and records on a sound card. No preference of its media or its WebRTC is set: its user
+ * has allowed the page the microphone once, and told Firefox to remember it.
  */
 export class TestFirefox {
   readonly page: Page;
   readonly #browser: Browser;
+  readonly #profile: string;
 
-  private constructor(browser: Browser, page: Page) {
+  private constructor(browser: Browser, page: Page, profile: string) {
     this.#browser = browser;
     this.page = page;
+    this.#profile = profile;
   }
 
-  /** @param soundCard what it plays on and records from; without one, it runs no AudioContext */
-  static async open(address: string, soundCard?: SoundCard): Promise<TestFirefox> {
-    const browser = await launch({
-      browser: 'firefox',
-      executablePath: '/usr/bin/firefox-esr',
-      env: { ...process.env, ...soundCard?.environment },
-      extraPrefsFirefox: {
-        'media.navigator.permission.disabled': true,
-        'media.navigator.streams.fake': soundCard === undefined,
-      },
-    });
+  /** @param address of a page, whose origin may use the microphone */
+  static async open(address: string, soundCard: SoundCard): Promise<TestFirefox> {
+    const profile = await mkdtemp(join(tmpdir(), 'partyline-firefox-'));
+    let browser: Browser | undefined;
     try {
+      rememberMicrophone(profile, new URL(address).origin);
+      browser = await launch({
+        browser: 'firefox',
+        executablePath: '/usr/bin/firefox-esr',
+        userDataDir: profile,
+        env: { ...process.env, ...soundCard.environment },
+      });
       const page = await browser.newPage();
       page.setDefaultTimeout(SETTLING.timeout);
       await page.goto(address);
-      return new TestFirefox(browser, page);
+      return new TestFirefox(browser, page, profile);
     } catch (fault) {
-      await browser.close();
+      await browser?.close();
+      await rm(profile, { recursive: true });
       throw fault;
     }
   }
@@ -43,31 +53,26 @@ export class TestFirefox {
     return joinByForm(this.page, room, peer, apiKey);
   }
 
-  /**
-   * Level of the audio that the page plays, from 0 to 1 (full scale), over half a second. Without a sound
-   * card Firefox runs no AudioContext, so that its own statistics must say it.
-   */
-  playedLevel(): Promise<number> {
-    return this.page.evaluate(async () => {
-      const read = async () => {
-        const stats = await window.partyline?.rtcStats();
-        const played = { energy: 0, seconds: 0 };
-        for (const report of stats?.recv.values() ?? []) {
-          if ((report as { type: string }).type !== 'inbound-rtp') continue;
-          const { totalAudioEnergy, totalSamplesDuration } = report as RTCInboundRtpStreamStats;
-          played.energy += totalAudioEnergy ?? 0;
-          played.seconds += totalSamplesDuration ?? 0;
-        }
-        return played;
-      };
-      const before = await read();
-      await new Promise((resolve) => setTimeout(resolve, 500));
-      const after = await read();
-      return Math.sqrt((after.energy - before.energy) / (after.seconds - before.seconds || 1));
-    });
+  async close(): Promise<void> {
+    await this.#browser.close();
+    await rm(this.#profile, { recursive: true });
   }
+}
 
-  close(): Promise<void> {
-    return this.#browser.close();
-  }
+/** Writes into a new profile that an origin may use the microphone, as Firefox does when its user has it remembered. */
+function rememberMicrophone(profile: string, origin: string): void {
+  const permissions = new DatabaseSync(join(profile, 'permissions.sqlite'));
+  permissions.exec(`
+    PRAGMA user_version = ${PERMISSIONS_VERSION};
+    CREATE TABLE moz_perms (
+      id INTEGER PRIMARY KEY, origin TEXT, type TEXT, permission INTEGER,
+      expireType INTEGER, expireTime INTEGER, modificationTime INTEGER
+    )`);
+  const columns = 'origin, type, permission, expireType, expireTime, modificationTime';
+  // 1: allowed; 0 and 0: for ever.
+  const values = "?, 'microphone', 1, 0, 0, ?";
+  permissions
+    .prepare(`INSERT INTO moz_perms (${columns}) VALUES (${values})`)
+    .run(origin, Date.now());
+  permissions.close();
 }

@@ -4,6 +4,7 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { eventually } from './gateway.ts';
 
@@ -147,6 +148,14 @@ export class SoundCard {
         return { samples: new Float32Array(whole.buffer, 0, whole.length >> 2), startMs };
       },
     };
+  }
+
+  /** Returns half a second of what speakers play. */
+  async played(speakers = 'speakers'): Promise<Float32Array> {
+    const recording = this.record(speakers);
+    await sleep(700);
+    const { samples } = await recording.stop();
+    return samples.slice(-RATE_HZ / 2);
   }
 
   async close(): Promise<void> {

@@ -6,7 +6,8 @@ import { createRequire } from 'node:module';
 import { WebmReader } from '../../src/audio/ingest/webm-reader.ts';
 import { TestBrowser } from './browser.ts';
 import { TestFirefox } from './firefox.ts';
-import { decodeOpus, joinPcm, opusTone, pcmTone } from './sound.ts';
+import { decodeOpus, joinPcm, opusTone, pcmTone, tone } from './sound.ts';
+import { SoundCard } from './sound-card.ts';
 import { WhipClient } from './whip-client.ts';
 
 /** Peers that speak over WHIP and hear over WHEP, each by another WebRTC stack. */
@@ -123,10 +124,12 @@ export async function openChromium(target: StackTarget, hz: number): Promise<Res
   return closedUnless(ready, peer);
 }
 
-/** `whip-whep` in Firefox, whose own microphone hears 1000 Hz. */
-export async function openFirefox(target: StackTarget): Promise<StackPeer> {
+/** `whip-whep` in Firefox, whose microphone hears the tone. */
+export async function openFirefox(target: StackTarget, hz: number): Promise<StackPeer> {
+  const card = await SoundCard.open();
+  card.keepSpeaking(tone(hz, 0.3, 1000));
   const site = await openSite();
-  const firefox = await TestFirefox.open(site.pageFor(target));
+  const firefox = await TestFirefox.open(site.pageFor(target), card);
   const ready = firefox.page.waitForFunction(() => window.record !== undefined, {
     timeout: CONNECT_TIMEOUT_MS,
   });
@@ -136,6 +139,7 @@ export async function openFirefox(target: StackTarget): Promise<StackPeer> {
     close: async () => {
       await firefox.close();
       await site.close();
+      await card.close();
     },
   };
   return closedUnless(ready, peer);
