@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { audioPath } from '../support/audio-path.ts';
 import { TestBrowser } from '../support/browser.ts';
 import { TestClient } from '../support/client.ts';
 import { LegacyEar } from '../support/legacy-ear.ts';
@@ -61,17 +62,7 @@ async function openPage(): Promise<void> {
   pageEar = await PageEar.open(browser.page);
 }
 
-/** Transport of the audio now, and its protocol if it is WebRTC. */
-const pathNow = () =>
-  browser.page.evaluate(async () => {
-    const stats = await window.partyline?.rtcStats();
-    if (!stats) return window.partyline?.transport;
-    type Report = { type: string; nominated?: boolean; localCandidateId?: string };
-    const pairs = [...(stats.send.values() as Iterable<Report>)];
-    const pair = pairs.find(({ type, nominated }) => type === 'candidate-pair' && nominated);
-    const local = stats.send.get(pair?.localCandidateId ?? '') as { protocol?: string } | undefined;
-    return local?.protocol;
-  });
+const pathNow = () => browser.page.evaluate(audioPath);
 
 /** Presses Join, and waits until both ends hear the other. @returns how long that took, ms */
 async function join(): Promise<number> {

@@ -39,6 +39,7 @@ export class TestFirefox {
       });
       const page = await browser.newPage();
       page.setDefaultTimeout(SETTLING.timeout);
+      await page.evaluateOnNewDocument(installClock);
       await page.goto(address);
       return new TestFirefox(browser, page, profile);
     } catch (fault) {
@@ -53,10 +54,26 @@ export class TestFirefox {
     return joinByForm(this.page, room, peer, apiKey);
   }
 
+  /** Puts the clock of the page, `performance.now()`, forward. Its timers stay as they are. */
+  async pass(ms: number): Promise<void> {
+    await this.page.evaluate(
+      (byMs) => (Reflect.get(window, 'pass') as (ms: number) => void)(byMs),
+      ms,
+    );
+  }
+
   async close(): Promise<void> {
     await this.#browser.close();
     await rm(this.#profile, { recursive: true });
   }
+}
+
+/** Makes `performance.now()` a clock that `pass()` puts forward. Runs in Firefox, before the page. */
+function installClock(): void {
+  const now = performance.now.bind(performance);
+  let aheadMs = 0;
+  performance.now = () => now() + aheadMs;
+  Object.assign(window, { pass: (ms: number) => (aheadMs += ms) });
 }
 
 /** Writes into a new profile that an origin may use the microphone, as Firefox does when its user has it remembered. */
