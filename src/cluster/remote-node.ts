@@ -61,7 +61,7 @@ export class RemoteNode {
 
   /** This node's end, for the other. */
   describeEnd(): PipeEnd | undefined {
-    return this.#pipe && describePipe(this.#pipe);
+    return this.#pipe && describePipe(this.#pipe, this.#end);
   }
 
   /** Returns whether the other node receives a producer of this node. */
@@ -232,9 +232,8 @@ export class RemoteNode {
     }
     const added = [...producers].filter(([id]) => !sent.has(id));
     const send = async ([id, peer]: [string, string]) => {
-      const running = this.#end.isRunning(id);
       const piped = await own.send(id, () => this.#end.changed());
-      sent.set(id, Object.assign(piped, { peer, running }));
+      sent.set(id, Object.assign(piped, { peer }));
       this.#end.changed();
     };
     await this.#pipeEach(pipe, added, send, ([id]) => producers.has(id));

@@ -184,7 +184,10 @@ export class RoomLink implements RoomEnd {
       this.#converge();
       await this.#until((remote) => remote.hears(id));
     }
-    if (this.producers.has(id)) this.#running.add(id);
+    if (!this.producers.has(id)) return;
+    this.#running.add(id);
+    // A node that is late hears it from the middle on.
+    if ([...this.#remotes.values()].some((remote) => !remote.hears(id))) this.changed();
   }
 
   isRunning(producerId: string): boolean {

@@ -22,9 +22,6 @@ export type ProducersParts = {
 /** A producer that is about to be heard, and its state meanwhile. */
 type PendingProducer = { readonly owner: Peer; outcome: 'heard' | 'ended' | 'lost' };
 
-/** Producer of a peer on another node; `isRunning`: true if its first packets here may be from the middle of a stream. */
-type RemoteProducer = { readonly name: string; readonly isRunning: boolean };
-
 /** Producers of a room on this node's router, of its peers and of other nodes, and the browsers that hear them. */
 export class Producers {
   readonly #parts: ProducersParts;
@@ -35,8 +32,8 @@ export class Producers {
   readonly #producers = new Map<string, RoomProducer>();
   /** Producers of peers of this node that the mixer is about to hear, with their owners. */
   readonly #opening = new Map<string, PendingProducer>();
-  /** Producers on other nodes, by id; not all are heard. */
-  readonly #remote = new Map<string, RemoteProducer>();
+  /** Names of peers by the ids of their producers on other nodes; not all are heard. */
+  readonly #remote = new Map<string, string>();
 
   constructor(parts: ProducersParts) {
     this.#parts = parts;
@@ -128,9 +125,8 @@ export class Producers {
    * @param isRunning true if its first packets here may be from the middle of a stream
    */
   async addRemote(name: string, id: string, isRunning: boolean): Promise<void> {
-    const remote = { name, isRunning };
-    this.#remote.set(id, remote);
-    await this.#hear(id, remote);
+    this.#remote.set(id, name);
+    await this.#hear(name, id, isRunning);
   }
 
   removeRemote(id: string): void {
@@ -141,9 +137,10 @@ export class Producers {
 
   /** Connects the producers of a peer on other nodes, because it has left this one. */
   hearRemote(name: string): void {
-    for (const [id, remote] of this.#remote) {
-      if (remote.name !== name) continue;
-      this.#hear(id, remote).catch((fault: unknown) => {
+    for (const [id, of] of this.#remote) {
+      if (of !== name) continue;
+      // It was announced here before, and may have sent since.
+      this.#hear(name, id, true).catch((fault: unknown) => {
         // Requests of a producer that has ended meanwhile are rejected.
         if (this.#remote.has(id))
           this.#parts.log.error({ err: fault }, 'producer of another node not connected');
@@ -161,7 +158,7 @@ export class Producers {
   }
 
   /** Connects a producer of another node. A peer that moves between nodes is heard from this node until it has left it. */
-  async #hear(id: string, { name, isRunning }: RemoteProducer): Promise<void> {
+  async #hear(name: string, id: string, isRunning: boolean): Promise<void> {
     const { isHere, speakerOf, onRemoteAdded } = this.#parts;
     if (isHere(name)) return;
     // A peer of another node is ended by that node.

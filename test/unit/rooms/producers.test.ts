@@ -15,7 +15,7 @@ const peerOf = (name: string, heard: string[] = []) =>
   }) as unknown as Peer;
 
 /** Producers over a real way down, whose router and mixer note what is open; a consumer is there when the test says so. */
-function openProducers(isHere = true) {
+function openProducers(isHere = () => true) {
   const speakers = new Set<string>();
   const consumers = new Set<string>();
   const consuming: { consumed: () => void; refuse: (fault: Error) => void }[] = [];
@@ -42,7 +42,7 @@ function openProducers(isHere = true) {
   );
   const producers = new Producers({
     downlink,
-    isHere: () => isHere,
+    isHere,
     speakerOf: () => 1,
     onRemoteAdded: () => {},
     onRemoved: () => {},
@@ -97,7 +97,7 @@ test('browsers are told of the producers of others that are added and removed', 
 });
 
 test('a producer of another node is offered once, although it is connected again', async () => {
-  const { producers, consuming, consumers } = openProducers(false);
+  const { producers, consuming, consumers } = openProducers(() => false);
   const heard: string[] = [];
   producers.addBrowser(peerOf('bob', heard));
   const added = producers.addRemote('alice', 'p', false);
@@ -165,4 +165,15 @@ test('all producers of a peer, one after the other, have one budget; another pee
   const [first, second, other] = add.mock.calls.map(([, , , { budget }]) => budget);
   expect(second).toBe(first);
   expect(other).not.toBe(first);
+});
+
+test('a producer elsewhere of a peer that was here until now is heard from the middle of its stream on', async () => {
+  let isHere = true;
+  const { producers, downlink } = openProducers(() => isHere);
+  const added = vi.spyOn(downlink, 'add').mockResolvedValue();
+  await producers.addRemote('alice', 'p', false);
+  expect(added).not.toHaveBeenCalled();
+  isHere = false;
+  producers.hearRemote('alice');
+  expect(added.mock.calls[0]![3]).toMatchObject({ isRunning: true });
 });
