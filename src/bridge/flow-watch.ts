@@ -33,7 +33,7 @@ export class FlowWatch {
   #isOff = false;
   #inTimeAtMs: number | undefined;
   #firstAtMs: number | undefined;
-  #atMs: number | undefined;
+  #atMs = -Infinity;
   #receivedMs = 0;
   /** Time that has passed less the sound that came in it, ms. */
   #creditMs = 0;
@@ -41,7 +41,7 @@ export class FlowWatch {
   #window = { atMs: Infinity, receivedMs: 0, endsAtMs: Infinity };
   /** True if the sound of the last window came faster than real time. */
   #isFast = false;
-  /** Audio that had been dropped, ms, when a window last was in time, or a pause as long as what was dropped. */
+  /** Audio that had been dropped, ms, when the client last was in time: at the end of a window in time, at `xon`, or after a pause as long as what was dropped since. */
   #excessInTimeMs = 0;
 
   /** @param tooFastAfterMs time for which audio must be ahead to exceed the limit */
@@ -93,8 +93,8 @@ export class FlowWatch {
 
   #balance(nowMs: number, receivedMs: number): void {
     // Sound that was held before it came here may be older than the last tick.
-    const passedMs = Math.max(0, nowMs - (this.#atMs ?? nowMs));
-    this.#atMs = Math.max(nowMs, this.#atMs ?? nowMs);
+    const passedMs = Math.max(0, nowMs - this.#atMs);
+    this.#atMs = Math.max(nowMs, this.#atMs);
     const creditMs = Math.min(MAX_BALANCE_MS, this.#creditMs + passedMs);
     this.#creditMs = Math.max(-MAX_BALANCE_MS, creditMs - (receivedMs - this.#receivedMs));
     this.#receivedMs = receivedMs;

@@ -182,7 +182,8 @@ export class Uplink {
 
   #tellFlow(state: 'xoff' | 'xon', nowMs: number): void {
     const leadMs = this.#pacer.aheadMs(nowMs);
-    this.#events.onFlow(state, Math.round(leadMs), Math.round(this.#pacer.excessMs));
+    const bufferedMs = Math.max(0, Math.round(leadMs));
+    this.#events.onFlow(state, bufferedMs, Math.round(this.#pacer.excessMs));
   }
 
   /** Closes the uplink; a client that was told to wait may go on, because the next room does not know it. */

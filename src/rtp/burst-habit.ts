@@ -47,7 +47,7 @@ export class BurstHabit {
   #earlierLeadMs = 0;
   /** Number of consecutive pieces, each of which came when the one before had been played. */
   #pieces = 0;
-  /** Number of consecutive bursts, each of which came mostly at once, before a pause that was no shorter. */
+  /** Number of consecutive bursts, each of which came mostly at once, and was over before the next one began. */
   #sentences = 0;
   #evenMs = 0;
 
@@ -80,7 +80,8 @@ export class BurstHabit {
     this.#sentences = 0;
     const isGrowing = leadMs > this.#earlierLeadMs + MAX_GROWTH_MS;
     if (isGrowing) this.#evenMs = 0;
-    else if (this.#habit === 'new') this.#habit = 'even';
+    if (isGrowing && this.#habit === 'even') this.#habit = 'new';
+    if (!isGrowing && this.#habit === 'new') this.#habit = 'even';
     this.#begin();
     return 'stall';
   }

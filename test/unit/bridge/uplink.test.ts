@@ -80,7 +80,8 @@ describe('send() in virtual time', () => {
       5000,
       {
         onProducer: async () => {},
-        onFlow: (state, _bufferedMs, droppedMs) => {
+        onFlow: (state, bufferedMs, droppedMs) => {
+          expect(bufferedMs).toBeGreaterThanOrEqual(0);
           // A closed session sends nothing.
           if (closed.atMs !== undefined) return;
           told.push(state);
@@ -278,6 +279,16 @@ describe('send() in virtual time', () => {
       expect(heard / sent).toBeGreaterThan(0.9);
     },
   );
+
+  test('sentences at twice real time after even sound: told to wait, and all but the first are heard', () => {
+    const sentences = Array.from({ length: 8 }, (_, i) =>
+      evenly(3000, 10).map(({ atMs }) => ({ atMs: atMs + 4000 + i * 7000 })),
+    ).flat();
+    const messages = [...evenly(3000), ...sentences];
+    const { sent, heard, told } = sendAll(messages, { whenTold: 'wait', untilMs: 80_000 });
+    expect(told).toContain('xoff');
+    expect(sent - heard).toBeLessThan(0.75 * 300);
+  });
 
   test('a client that resumes while it is to wait is told so again, and then that it may go on', () => {
     const { told } = sendPieces(2, 20, 8000, 'resume');
