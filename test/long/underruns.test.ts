@@ -12,8 +12,8 @@ import { slownessOfMachine } from '../support/slowness.ts';
 import { keepPlaying, sampleMessages } from '../support/sound.ts';
 
 /**
- * Underruns of audio over the WebSocket in a browser that listens to speech, with gateway and browser on different cores. UNDERRUN_MINUTES is
- * how long it listens: docs/client.md has the figures of ten minutes.
+ * Underruns of audio over the WebSocket in a browser that listens to speech, with gateway and browser on different cores. UNDERRUN_MINUTES
+ * sets for how many minutes it listens (0.75 by default).
  */
 
 const MINUTES = Number(process.env['UNDERRUN_MINUTES'] ?? 0.75);

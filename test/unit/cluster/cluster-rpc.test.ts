@@ -35,7 +35,7 @@ test('a reply counts that came while the calling process stood still', async () 
   server.close();
 });
 
-test('an answer counts of a node that was asked, and once', async () => {
+test('replies of nodes that were not called, and second replies of a node, are ignored', async () => {
   let give: (body: unknown, from: string) => void = () => {};
   const bus = {
     on: (kind: string, _schema: unknown, handler: typeof give) => {

@@ -8,7 +8,7 @@ import { Pings } from '../../../src/session/pings.ts';
 import { SendQueue } from '../../../src/session/send-queue.ts';
 
 describe('SendQueue', () => {
-  /** A socket that takes `readsBytes` of what it is sent, and holds the rest. */
+  /** A socket that holds what it is sent until `read()`. */
   class FakeSocket extends EventEmitter {
     readonly OPEN = 1;
     readyState = 1;
