@@ -52,6 +52,8 @@ save() {
   esac
   [ -d "$folder/appendonlydir" ] || { echo "backup: there is no $folder/appendonlydir (is appendonly on?)" >&2; exit 1; }
   # Two at a time would rewrite the file under each other's copy. The kernel releases the lock, however this script ends.
+  command -v flock > /dev/null || { echo 'backup: flock is missing (util-linux or busybox)' >&2; exit 1; }
+  command -v flock > /dev/null || { echo 'backup: flock is missing (util-linux or busybox)' >&2; exit 1; }
   exec 9< "$folder/appendonlydir"
   flock -n 9 || { echo "backup: another backup of $folder is running" >&2; exit 1; }
   # A rewrite would delete files while they are copied.

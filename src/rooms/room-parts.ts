@@ -14,8 +14,10 @@ export type RoomKey = { accountId: number; name: string };
 export type RoomParts = {
   /** Called when a peer of this node has entered a room; again if it was there already. */
   onJoined: (accountId: number, room: string, peer: string, kind: PeerKind) => void;
-  /** Called when a peer of this node has left a room. */
-  /** @param isElsewhere true if the peer has a connection to another node */
+  /**
+   * Called when a peer of this node has left a room.
+   * @param isElsewhere true if the peer has a connection to another node
+   */
   onLeft: (
     accountId: number,
     room: string,
