@@ -39,9 +39,9 @@ export class HeldLeaves {
     this.#held.delete(key);
   }
 
-  /** Releases all leaves now. */
-  releaseAll(): void {
-    for (const key of this.#held.keys()) this.#end(key);
+  /** Releases none of them any more. */
+  close(): void {
+    for (const { timer } of this.#held.values()) clearTimeout(timer);
   }
 
   #end(key: string): void {

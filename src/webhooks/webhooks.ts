@@ -146,14 +146,14 @@ export class Webhooks {
   }
 
   /**
-   * Writes the remaining changes, if Redis is connected. Peers whose places are kept here, or whose leave
+   * Writes the remaining changes, if Redis is connected. Peers whose places are kept here, or whose leave is held or
    * could not be written, are removed like those of a dead node, unless they are on another node by then.
    */
   async close(): Promise<void> {
     clearInterval(this.#timer);
     clearTimeout(this.#reloading);
     this.#closing.abort();
-    this.#heldLeaves.releaseAll();
+    this.#heldLeaves.close();
     await this.#working;
     await this.#work();
     try {

@@ -132,7 +132,7 @@ describe('two nodes', () => {
 
   test('a peer that comes back on another node has not left, although its former node is first to report', async () => {
     const { redis, receiver, accounts, id } = await openHook();
-    await openWorker(redis);
+    await openWorker(redis, { sweepEveryMs: 100 });
     const [one, other] = [
       await openNode(redis, {}, { leaveHoldMs: 60_000 }),
       await openNode(redis),
@@ -155,6 +155,41 @@ describe('two nodes', () => {
       ({ event }) => event.type === 'peer_left' && event.room === 'a',
     );
     expect(leave!.event).toMatchObject({ reason: 'left' });
+  });
+
+  test('a node that ends within the hold tells no leave of a peer that is on another node', async () => {
+    const { redis, receiver, id } = await openHook();
+    await openWorker(redis);
+    const [one, other] = [await openNode(redis), await openNode(redis)];
+    one.peerJoined(id, 'a', 'ada', 'websocket');
+    await untilTaken(receiver, 2);
+    one.peerLeft(id, 'a', 'ada', 'replaced', true);
+    await one.close();
+    other.peerJoined(id, 'a', 'ada', 'websocket');
+    visit(other, id, 'd');
+    await untilTaken(receiver, 6);
+    expect(receiver.story.slice(0, 3)).toEqual([
+      'room_started a',
+      'peer_joined a/ada',
+      'room_started d',
+    ]);
+  });
+
+  test('a peer that came back before its leave was told is told to have left when its node died', async () => {
+    const { redis, receiver, id } = await openHook();
+    const store = await openWebhookStore(redis);
+    const ada = { accountId: id, room: 'a', peer: 'ada', kind: 'websocket' } as const;
+    const nowMs = Date.now();
+    await store.register('one');
+    await store.register('other');
+    await store.tell('one', [{ number: 1, change: joined(ada, nowMs) }], 0);
+    await store.tell('other', [{ number: 1, change: joined(ada, nowMs + 1) }], 0);
+    await store.tell('one', [{ number: 2, change: joined(ada, nowMs + 2) }], 0);
+    await store.tell('other', [{ number: 2, change: left(ada, 'replaced', nowMs + 3) }], 0);
+    await openWorker(redis, { sweepEveryMs: 100, deadAfterMs: 500 });
+    await untilTaken(receiver, 4);
+    const { event } = receiver.taken.find(({ event: { type } }) => type === 'peer_left')!;
+    expect(event).toMatchObject({ reason: 'closed' });
   });
 
   test('the leave of a peer that was elsewhere only for a moment is told after the hold', async () => {

@@ -22,10 +22,12 @@ local function tell(place, event)
   push(account, room, event, maxWaiting, ARGV[6])
 end
 local function join(place, peer, kind, peerEvent, roomEvent)
-  if redis.call('HSETNX', node, place .. '\n' .. peer, kind) == 0 then return end
+  local isKnown = redis.call('HSETNX', node, place .. '\n' .. peer, kind) == 0
   local peers = prefix .. 'peers:' .. place
+  -- A known one may be back from another node, while its leave from here was held back.
   redis.call('HDEL', prefix .. 'left:' .. place, peer)
   redis.call('HSET', prefix .. 'latest:' .. place, peer, ARGV[1])
+  if isKnown then return end
   if redis.call('EXISTS', peers) == 0 then tell(place, roomEvent) end
   if redis.call('HINCRBY', peers, peer, 1) == 1 then tell(place, peerEvent) end
 end
