@@ -12,6 +12,7 @@ import {
   ACCOUNTS_WITH_WEBHOOK,
   ALL_ACCOUNTS,
   apiKeyRecordKey,
+  DEMO_ACCOUNT_ID,
   webhookSecretKey,
 } from '../store/keys.ts';
 import type { Redis } from '../store/redis.ts';
@@ -108,9 +109,12 @@ export class Accounts {
     return account;
   }
 
-  /** Returns whether Redis has an account. */
+  /** Returns whether Redis has an account beside the demo account, which a start makes in an empty Redis. */
   async hasAny(): Promise<boolean> {
-    return (await this.#redis.run((client) => client.sCard(ALL_ACCOUNTS))) > 0;
+    const [accounts, demos] = await this.#redis.run((client) =>
+      Promise.all([client.sCard(ALL_ACCOUNTS), client.exists(DEMO_ACCOUNT_ID)]),
+    );
+    return accounts > demos;
   }
 
   /** Returns all accounts, by id. */

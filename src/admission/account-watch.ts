@@ -45,9 +45,13 @@ export async function watchAccounts(
   };
   /** Ends the clients of an account that Redis does not have any more: it was created after the backup that was restored. */
   const endMissing = async (accountId: number) => {
-    // A Redis that lost all its data knows no account; calls go on until it is restored.
+    // A Redis that lost all its data knows no account, or only the demo account of a node that has
+    // started since. Calls go on until it is restored.
     if (!(await accounts.hasAny())) {
-      log.error({ account: accountId }, 'account not checked: redis has no accounts');
+      log.error(
+        { account: accountId },
+        'account not checked: redis has no accounts but the demo account',
+      );
       return;
     }
     log.warn({ account: accountId }, 'clients of an account closed: redis does not have it');

@@ -50,6 +50,15 @@ async function openAll() {
   return { redis, accounts, owners };
 }
 
+test('an empty Redis has no account but the demo account', async () => {
+  const { redis, accounts } = await openAll();
+  expect(await accounts.hasAny()).toBe(false);
+  await open(redis, await newFolder());
+  expect(await accounts.hasAny()).toBe(false);
+  await accounts.create({ name: 'Ada', email: 'ada@example.com', plan: 'pro' });
+  expect(await accounts.hasAny()).toBe(true);
+});
+
 test('the same account and key at every start', async () => {
   const { redis, accounts } = await openAll();
   const folder = await newFolder();
