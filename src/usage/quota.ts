@@ -76,17 +76,14 @@ export class Quota {
   async check(accountId: number, plan: Account['plan']): Promise<void> {
     if (PLANS[plan].minutesPerMonth === undefined) return;
     const wallMs = this.#clock.wallMs();
-    if (!(await this.#isExhausted(accountId, plan, wallMs))) return;
-    const until = resetsAt(wallMs);
-    // Calls that are shorter than the interval of reports may have left no peer that a report would
-    // find.
-    this.#events.onExhausted(accountId, until);
-    throw minutesExhausted(until);
+    if (await this.#isExhausted(accountId, plan, wallMs)) throw minutesExhausted(resetsAt(wallMs));
   }
 
   async #isExhausted(accountId: number, plan: Account['plan'], wallMs: number): Promise<boolean> {
     try {
       const usedMs = await this.#usage.readMonthMs(accountId, wallMs);
+      // Calls that are shorter than the interval of reports leave no peer that a report would find.
+      this.update(accountId, plan, usedMs, wallMs);
       return remainingMinutes(plan, usedMs) === 0;
     } catch (fault) {
       if (PartylineError.from(fault).code !== 'overloaded') throw fault;

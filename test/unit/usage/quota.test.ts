@@ -48,8 +48,11 @@ test('Quota.check() without minutes left reports that, although no report found 
   expect(told).toEqual([`${ACCOUNT} until 2026-12-01T00:00:00.000Z`]);
 });
 
-test('Quota.check() with minutes left reports nothing', async () => {
-  const { quota, told } = openQuota(HUNDRED_MINUTES_MS - 1);
+test.each([
+  [79, []],
+  [81, ['warning']],
+])('Quota.check() with %i of 100 minutes used reports %j', async (minutes, expected) => {
+  const { quota, told } = openQuota(minutes * 60_000);
   await quota.check(ACCOUNT, 'free');
-  expect(told).toEqual([]);
+  expect(told).toEqual(expected);
 });
