@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import { createClient } from 'redis';
-import { WEBHOOK_PREFIX } from '../../src/store/keys.ts';
+import { WEBHOOK_WORKERS } from '../../src/store/keys.ts';
 import { makeCertificates, type TestCertificates } from '../../test/support/certificates.ts';
 import { timingsOf } from '../../test/support/process.ts';
 import { Child } from '../child.ts';
@@ -219,7 +219,7 @@ async function openRedis(dataDir: string): Promise<Redis> {
 /** Waits until a usage worker can send webhooks. */
 async function webhookWorker(redis: Redis): Promise<void> {
   const deadlineMs = performance.now() + MAX_WORKER_START_MS;
-  while ((await redis.exists(`${WEBHOOK_PREFIX}workers`)) === 0) {
+  while ((await redis.exists(WEBHOOK_WORKERS)) === 0) {
     if (performance.now() > deadlineMs) throw new Error('the usage worker did not start');
     await sleep(100);
   }

@@ -264,7 +264,7 @@ export class Room {
 
   /**
    * True if a peer speaks that this client can hear: a speaker without a level sends an unknown format, which
-   * browsers do not get, and of a peer whose volume here is 0 nothing comes over the WebSocket.
+   * browsers do not get, and nothing need come of a peer whose volume here is 0.
    */
   get #areOthersSpeaking(): boolean {
     const { peers } = this;

@@ -77,7 +77,9 @@ export class WebSocketAudio implements RoomAudio {
 
   /** A click that resumes playback also resumes a recording that the browser has stopped. */
   get isPlaybackBlocked(): boolean {
-    return this.#graph?.isBlocked ?? false;
+    const { muted, microphone } = this.#settings;
+    const isRecording = !muted && microphone !== null;
+    return (isRecording ? this.#graph?.isBlocked : this.#graph?.isStopped) ?? false;
   }
 
   get hasPath(): boolean {

@@ -8,11 +8,14 @@ import { WebSocketAudio } from '../../../../packages/client/src/websocket/websoc
 let capture: () => void;
 let isEncoderBroken: boolean;
 let isNetworkSlow: boolean;
+/** True if the microphone needs a context of its own. */
+let isOfOtherRate: boolean;
 let parts: AudioParts;
 
 beforeEach(() => {
   isEncoderBroken = false;
   isNetworkSlow = false;
+  isOfOtherRate = false;
   vi.useFakeTimers();
   class Node {
     readonly port = Object.assign(new EventTarget(), {
@@ -28,10 +31,20 @@ beforeEach(() => {
     disconnect(): void {}
   }
   class Context extends EventTarget {
-    readonly state = 'running';
+    /** The browser lets the context run that plays, which has the client's rate, and no other. */
+    readonly state: string;
+    readonly #isPlaying: boolean;
     readonly audioWorklet = { addModule: () => Promise.resolve() };
-    readonly createMediaStreamSource = () => new Node(this);
     readonly close = () => Promise.resolve();
+    constructor({ sampleRate }: { sampleRate?: number } = {}) {
+      super();
+      this.#isPlaying = sampleRate !== undefined;
+      this.state = this.#isPlaying ? 'running' : 'suspended';
+    }
+    createMediaStreamSource(): Node {
+      if (this.#isPlaying && isOfOtherRate) throw new DOMException('', 'NotSupportedError');
+      return new Node(this);
+    }
   }
   class Decoder extends EventTarget {
     postMessage(): void {
@@ -75,7 +88,7 @@ beforeEach(() => {
     joined: { type: 'joined', room: 'kitchen', speaker: 1, peers: [] },
     peers: new Map(),
     wire: { sendFrame: () => !isNetworkSlow },
-    settings: { microphone: {}, muted: false, speakerId: '' },
+    settings: { microphone: { getSettings: () => ({}) }, muted: false, speakerId: '' },
     assets: {},
     handlers: {},
   } as unknown as AudioParts;
@@ -132,4 +145,12 @@ test('a client that is muted has nothing to send', async () => {
   talk(audio, 20);
   parts.settings.muted = false;
   expect(talk(audio, 20)).toBe(0);
+});
+
+test('a recording that the browser has stopped needs a click, unless the client is muted', async () => {
+  isOfOtherRate = true;
+  const audio = await speak();
+  expect(audio.isPlaybackBlocked).toBe(true);
+  parts.settings.muted = true;
+  expect(audio.isPlaybackBlocked).toBe(false);
 });
