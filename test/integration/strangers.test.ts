@@ -144,8 +144,9 @@ describe('requests that do not wait for answers', () => {
       /^encoder-worker.*\.map$/.test(name),
     );
     const few = [dial(gateway.url).pause(), dial(gateway.url).pause()];
-    for (const socket of few) socket.write(requests(10, `/assets/${file}`));
-    await eventually('a file of each connection is read', () => filesOpen() === 2);
+    // More than the buffers of a connection hold.
+    for (const socket of few) socket.write(requests(15, `/assets/${file}`));
+    await expect.poll(filesOpen).toBe(2);
     expect(await statusOf(gateway.url, '/healthz')).toBe(200);
     // Until the sockets are full, one file follows another.
     expect(filesOpen()).toBeLessThanOrEqual(2);
