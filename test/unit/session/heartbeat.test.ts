@@ -61,7 +61,7 @@ describe('Heartbeat', () => {
     expect(lives(2, {}).at(-1)).toBe('silent');
   });
 
-  test('beat() of a client of whom nothing is heard: silent after 30 s', () => {
+  test('beat() of a client that sends nothing: silent after 30 s', () => {
     const { lives } = open();
     lives(10, { answers: true });
     const told = lives(36, {});
