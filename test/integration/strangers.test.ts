@@ -139,17 +139,29 @@ describe('requests that do not wait for answers', () => {
 
   test('end their connection when they are many, and keep no file open', async () => {
     const gateway = await openGateway();
+    const fileLike = (name: RegExp) =>
+      readdirSync('build/web/assets').find((file) => name.test(file))!;
     // A megabyte.
-    const file = readdirSync('build/web/assets').find((name) =>
-      /^encoder-worker.*\.map$/.test(name),
-    );
-    const few = [dial(gateway.url).pause(), dial(gateway.url).pause()];
-    // More than the buffers of a connection hold.
-    for (const socket of few) socket.write(requests(15, `/assets/${file}`));
-    await expect.poll(filesOpen).toBe(2);
+    const file = fileLike(/^encoder-worker.*\.map$/);
+    const short = fileLike(/^decoder-worker.*\.map$/);
+    // 15 files are more than the buffers of a connection hold. The buffers may fill up when a file
+    // is read and not yet sent: the connections reach that at different places of their files.
+    const few = Array.from({ length: 4 }, (_, index) => {
+      const socket = dial(gateway.url).pause();
+      socket.write(requests(index, `/assets/${short}`));
+      socket.write(requests(15 - index, `/assets/${file}`));
+      return socket;
+    });
+    let most = 0;
+    const countFiles = () => {
+      const count = filesOpen();
+      most = Math.max(most, count);
+      return count;
+    };
+    await expect.poll(countFiles).toBeGreaterThan(2);
     expect(await statusOf(gateway.url, '/healthz')).toBe(200);
-    // Until the sockets are full, one file follows another.
-    expect(filesOpen()).toBeLessThanOrEqual(2);
+    countFiles();
+    expect(most).toBeLessThanOrEqual(few.length);
     const many = dial(gateway.url).pause();
     many.write(requests(700, `/assets/${file}`));
     await once(many, 'close');
