@@ -74,6 +74,11 @@ test('a piped producer is paused, resumed and closed with the original, and no t
   await producer.pause();
   await eventually('it is paused there', () => piped.paused);
   say('while paused');
+  // RTP and commands reach the media worker by different sockets.
+  await eventually('it has arrived', async () => {
+    const [stream] = await producer.getStats();
+    return stream?.packetCount === 1;
+  });
   await producer.resume();
   await eventually('it is resumed there', () => !piped.paused);
   say('after');

@@ -28,12 +28,15 @@ test('an event that is never taken is given up when it is too old, and counted; 
   const keepMs = 6000;
   await openWorker(redis, { firstRetryMs: 1, longestRetryMs: 50 }, { keepMs });
   receiver.answer = ({ event }) => (event.type === 'peer_joined' ? 500 : 200);
-  const node = await openNode(redis);
+  let nowMs = Date.now();
+  const node = await openNode(redis, { nowMs: () => nowMs });
   node.peerJoined(id, 'a', 'ada', 'websocket');
   await eventually('it is refused', () => receiver.received.length > 5);
+  nowMs = Date.now();
   visit(node, id, 'b');
-  // The later events of b have become as old as the refused one.
+  // The later events of b are as old as the refused one.
   await eventually('it is counted', async () => (await countWaiting(redis)).dropped === 4);
+  nowMs = Date.now();
   node.peerLeft(id, 'a', 'ada', 'left');
   await eventually('the rest', () => receiver.story.includes('room_ended a'));
   const inA = receiver.story.filter((event) => event.includes(' a'));
