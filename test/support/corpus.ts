@@ -232,6 +232,7 @@ function resonator(frequencyHz: number, bandwidthHz: number, rateHz: number) {
 /** Chords of decaying notes with harmonics, and something struck now and then. */
 function music(sound: Float32Array, rateHz: number, random: Random): void {
   const level = 0.05 + random() * 0.2;
+  const decay = Float64Array.from(sound, (_, i) => Math.exp(-3 * (i / rateHz)));
   for (let from = 0; from < sound.length; from += Math.round(rateHz / 4)) {
     for (let note = 0; note < 3; note += 1) {
       const hz = 110 * 2 ** (Math.floor(random() * 36) / 12);
@@ -240,7 +241,7 @@ function music(sound: Float32Array, rateHz: number, random: Random): void {
           const seconds = (i - from) / rateHz;
           sound[i]! +=
             (level / 3 / harmonic) *
-            Math.exp(-3 * seconds) *
+            decay[i - from]! *
             Math.sin(2 * Math.PI * hz * harmonic * seconds);
         }
       }

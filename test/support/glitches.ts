@@ -43,11 +43,12 @@ function findClicks(sound: Float32Array): Glitch[] {
     const level = rms(window);
     if (level < SILENCE) continue;
     const errors = predictionErrors(window);
-    const usual = median(errors.map(Math.abs)) / 0.6745;
+    for (let i = 0; i < WINDOW; i += 1) errors[i] = Math.abs(errors[i]!);
+    const usual = median(errors) / 0.6745;
     const limit = Math.max(CLICK_RATIO * usual, CLICK_FLOOR * level);
     const [from, to] = [(WINDOW - HOP) / 2, (WINDOW + HOP) / 2];
     for (let i = from; i < to; i += 1) {
-      const error = Math.abs(errors[i]!);
+      const error = errors[i]!;
       if (error <= limit) continue;
       const atMs = (start + i) / SAMPLES_PER_MS;
       const db = 20 * Math.log10(error / limit);
@@ -75,43 +76,63 @@ function findGaps(sound: Float32Array): Glitch[] {
   return gaps;
 }
 
+const HANN = Float32Array.from(
+  { length: WINDOW },
+  (_, i) => 0.5 - 0.5 * Math.cos((2 * Math.PI * i) / WINDOW),
+);
+
 /** Returns the residual of linear prediction of {@link ORDER}: coefficients by Levinson and Durbin from a Hann window. */
 function predictionErrors(window: Float32Array): Float32Array {
-  const weighted = window.map(
-    (sample, i) => sample * (0.5 - 0.5 * Math.cos((2 * Math.PI * i) / WINDOW)),
-  );
-  const correlation = Array.from({ length: ORDER + 1 }, (_, lag) => {
-    let sum = 0;
-    for (let i = lag; i < WINDOW; i += 1) sum += weighted[i]! * weighted[i - lag]!;
-    return sum;
-  });
+  const coefficients = predictorOf(window);
+  const errors = new Float32Array(WINDOW);
+  for (let i = ORDER; i < WINDOW; i += 1) {
+    let foretold = 0;
+    for (let k = 0; k < ORDER; k += 1) foretold += coefficients[k]! * window[i - 1 - k]!;
+    errors[i] = window[i]! - foretold;
+  }
+  return errors;
+}
+
+/** Coefficients of the predictor, that of the sample before first; of a pure tone the last are 0. */
+function predictorOf(window: Float32Array): Float64Array {
+  const correlation = autocorrelation(window);
   // A little white noise keeps the equations of pure tones solvable.
   correlation[0]! *= 1 + 1e-9;
-  let coefficients: number[] = [];
+  const coefficients = new Float64Array(ORDER);
+  const before = new Float64Array(ORDER);
   let error = correlation[0]!;
   for (let order = 1; order <= ORDER; order += 1) {
     let sum = correlation[order]!;
-    for (const [i, coefficient] of coefficients.entries()) {
-      sum -= coefficient * correlation[order - 1 - i]!;
-    }
+    for (let i = 0; i < order - 1; i += 1) sum -= coefficients[i]! * correlation[order - 1 - i]!;
     const reflection = sum / error;
-    const reversed = coefficients.toReversed();
-    coefficients = coefficients.map((value, i) => value - reflection * reversed[i]!);
-    coefficients.push(reflection);
+    before.set(coefficients);
+    for (let i = 0; i < order - 1; i += 1) {
+      coefficients[i] = before[i]! - reflection * before[order - 2 - i]!;
+    }
+    coefficients[order - 1] = reflection;
     error *= 1 - reflection ** 2;
     if (error <= 1e-12 * correlation[0]!) break;
   }
-  return window.map((sample, i) => {
-    if (i < ORDER) return 0;
-    let foretold = 0;
-    for (const [k, coefficient] of coefficients.entries())
-      foretold += coefficient * window[i - 1 - k]!;
-    return sample - foretold;
-  });
+  return coefficients;
+}
+
+/** Correlation of a window with itself at each lag up to {@link ORDER}. */
+function autocorrelation(window: Float32Array): Float64Array {
+  const weighted = new Float32Array(WINDOW);
+  for (let i = 0; i < WINDOW; i += 1) weighted[i] = window[i]! * HANN[i]!;
+  const correlation = new Float64Array(ORDER + 1);
+  for (let lag = 0; lag <= ORDER; lag += 1) {
+    let sum = 0;
+    for (let i = lag; i < WINDOW; i += 1) sum += weighted[i]! * weighted[i - lag]!;
+    correlation[lag] = sum;
+  }
+  return correlation;
 }
 
 function rms(samples: Float32Array): number {
-  return Math.sqrt(samples.reduce((sum, sample) => sum + sample ** 2, 0) / samples.length);
+  let sum = 0;
+  for (let i = 0; i < samples.length; i += 1) sum += samples[i]! ** 2;
+  return Math.sqrt(sum / samples.length);
 }
 
 const median = (values: Float32Array) => values.toSorted()[Math.floor(values.length / 2)] ?? 0;

@@ -11,16 +11,18 @@ import { joinOpusFrames } from './corpus.ts';
 const RATE_HZ = 48_000;
 
 /** A sine of `frequencyHz`, -1…1. */
-export const tone = (
+export function tone(
   frequencyHz: number,
   amplitude: number,
   durationMs: number,
   rateHz = RATE_HZ,
-): Float32Array =>
-  Float32Array.from(
-    { length: Math.round((rateHz * durationMs) / 1000) },
-    (_, i) => amplitude * Math.sin((2 * Math.PI * frequencyHz * i) / rateHz),
-  );
+): Float32Array {
+  const sound = new Float32Array(Math.round((rateHz * durationMs) / 1000));
+  for (let i = 0; i < sound.length; i += 1) {
+    sound[i] = amplitude * Math.sin((2 * Math.PI * frequencyHz * i) / rateHz);
+  }
+  return sound;
+}
 
 /** A sine that rises, at a steady pace, from one frequency to another. */
 export function sweep(

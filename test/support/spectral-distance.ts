@@ -73,14 +73,23 @@ function distanceOf(
 function powerSpectrum(frame: Float32Array): Float64Array {
   const re = new Float64Array(FFT_SAMPLES);
   const im = new Float64Array(FFT_SAMPLES);
-  for (const [i, sample] of frame.entries()) re[i] = sample * WINDOW[i]!;
+  for (let i = 0; i < frame.length; i += 1) re[i] = frame[i]! * WINDOW[i]!;
   transform(re, im);
-  return re.map((value, line) => value ** 2 + im[line]! ** 2);
+  for (let line = 0; line < FFT_SAMPLES; line += 1) re[line] = re[line]! ** 2 + im[line]! ** 2;
+  return re;
 }
 
-/** The fast Fourier transform of 2^n samples, in place. */
+/** Cosine and sine of each angle of the transform. */
+const COS = Float64Array.from({ length: FFT_SAMPLES / 2 }, (_, i) =>
+  Math.cos((2 * Math.PI * i) / FFT_SAMPLES),
+);
+const SIN = Float64Array.from({ length: FFT_SAMPLES / 2 }, (_, i) =>
+  Math.sin((2 * Math.PI * i) / FFT_SAMPLES),
+);
+
+/** The fast Fourier transform of {@link FFT_SAMPLES} samples, in place. */
 function transform(re: Float64Array, im: Float64Array): void {
-  const { length } = re;
+  const length = FFT_SAMPLES;
   for (let i = 1, j = 0; i < length; i += 1) {
     let bit = length >> 1;
     for (; j & bit; bit >>= 1) j ^= bit;
@@ -91,12 +100,16 @@ function transform(re: Float64Array, im: Float64Array): void {
     }
   }
   for (let half = 1; half < length; half *= 2) {
+    const angles = length / (2 * half);
     for (let k = 0; k < half; k += 1) {
-      const [cos, sin] = [Math.cos((Math.PI * k) / half), -Math.sin((Math.PI * k) / half)];
+      const cos = COS[k * angles]!;
+      const sin = -SIN[k * angles]!;
       for (let i = k; i < length; i += 2 * half) {
         const j = i + half;
-        const [x, y] = [re[j]! * cos - im[j]! * sin, re[j]! * sin + im[j]! * cos];
-        [re[j], im[j]] = [re[i]! - x, im[i]! - y];
+        const x = re[j]! * cos - im[j]! * sin;
+        const y = re[j]! * sin + im[j]! * cos;
+        re[j] = re[i]! - x;
+        im[j] = im[i]! - y;
         re[i]! += x;
         im[i]! += y;
       }

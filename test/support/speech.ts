@@ -133,19 +133,24 @@ async function playChord([bass = '', ...notes]: string[]): Promise<Float32Array>
   return readFloats(stdout);
 }
 
-const readFloats = (bytes: Buffer) =>
-  Float32Array.from({ length: bytes.length >> 2 }, (_, i) => bytes.readFloatLE(i * 4));
+function readFloats(bytes: Buffer): Float32Array {
+  const floats = new Float32Array(bytes.length >> 2);
+  for (let i = 0; i < floats.length; i += 1) floats[i] = bytes.readFloatLE(i * 4);
+  return floats;
+}
 
 /** White noise of a level in dBov. */
 export function noise(levelDb: number, durationMs: number, seed: number): Float32Array {
   const random = seededRandom(seed);
   // A uniform distribution from -1 to 1 has the power of a third.
   const amplitude = Math.sqrt(3) * 10 ** (levelDb / 20);
-  return Float32Array.from(
-    { length: Math.round(durationMs * SAMPLES_PER_MS) },
-    () => amplitude * (2 * random() - 1),
-  );
+  const samples = new Float32Array(Math.round(durationMs * SAMPLES_PER_MS));
+  for (let i = 0; i < samples.length; i += 1) samples[i] = amplitude * (2 * random() - 1);
+  return samples;
 }
 
-export const rmsOf = (sound: Float32Array) =>
-  Math.sqrt(sound.reduce((sum, sample) => sum + sample ** 2, 0) / Math.max(1, sound.length));
+export function rmsOf(sound: Float32Array): number {
+  let sum = 0;
+  for (let i = 0; i < sound.length; i += 1) sum += sound[i]! ** 2;
+  return Math.sqrt(sum / Math.max(1, sound.length));
+}
