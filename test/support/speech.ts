@@ -36,8 +36,17 @@ export type TrackOptions = {
   seed?: number;
 };
 
-/** One utterance, without the silence around it. */
-async function speak(text: string, voice = 'en-us'): Promise<Float32Array> {
+const spokenBefore = new Map<string, Promise<Float32Array>>();
+
+/** One utterance, without the silence around it; the same array each time. */
+function speak(text: string, voice: string): Promise<Float32Array> {
+  const key = `${voice} ${text}`;
+  const spoken = spokenBefore.get(key) ?? synthesize(text, voice);
+  spokenBefore.set(key, spoken);
+  return spoken;
+}
+
+async function synthesize(text: string, voice: string): Promise<Float32Array> {
   const command =
     'espeak-ng -v "$0" -s 150 --stdout "$1" | sox -t wav - -t f32 -r 48000 -c 1 - 2>/dev/null';
   const { stdout } = await run('sh', ['-c', command, voice, text], {
