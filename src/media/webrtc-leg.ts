@@ -189,13 +189,14 @@ export class WebRtcLeg {
       if (this.#held) await this.#asked(this.#held.awaitPacket(producer));
       await this.#host.publish(producer);
       checkOpen(this.#sendTransport);
+      this.#producer = producer;
+      await this.#settle(producer);
     } catch (fault) {
-      this.#producer = undefined;
       producer?.close();
+      if (this.#producer === 'opening') this.#producer = undefined;
+      this.discardProducer();
       throw fault;
     }
-    this.#producer = producer;
-    await this.#settle(producer);
     return producer.id;
   }
 
@@ -224,6 +225,13 @@ export class WebRtcLeg {
     if (typeof this.#producer !== 'object') return;
     this.#producer.close();
     this.#producer = 'ended';
+  }
+
+  /** Closes the producer of this browser, which may produce again. Does nothing if there is none. */
+  discardProducer(): void {
+    if (typeof this.#producer !== 'object') return;
+    this.#producer.close();
+    this.#producer = undefined;
   }
 
   /**

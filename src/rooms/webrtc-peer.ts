@@ -198,8 +198,7 @@ export class WebRtcPeer implements Peer {
   async produce(transportId: string, rtpParameters: RtpParameters): Promise<string> {
     const producerId = await this.#leg.produce(transportId, rtpParameters);
     if (this.#mayPublish) {
-      const onExceeded = () => this.#connection.fail(rtpExceeded());
-      await this.#lease.room.addBrowserProducer(this, producerId, onExceeded);
+      await this.#addProducer(producerId);
     }
     if (!this.#mayPublish) {
       this.stopPublishing();
@@ -208,6 +207,19 @@ export class WebRtcPeer implements Peer {
     this.#hasProduced = true;
     this.#prepared?.onChange();
     return producerId;
+  }
+
+  /** Connects its producer to the room. If that fails, the producer is closed, and the client may produce again. */
+  async #addProducer(producerId: string): Promise<void> {
+    const { room } = this.#lease;
+    try {
+      const onExceeded = () => this.#connection.fail(rtpExceeded());
+      await room.addBrowserProducer(this, producerId, onExceeded);
+    } catch (fault) {
+      room.producers.removeOf(this);
+      this.#leg.discardProducer();
+      throw fault;
+    }
   }
 
   /**
