@@ -17,6 +17,9 @@ import { MIN_SENT_SAMPLES, type OpusPacket, ShortPackets } from './short-packets
 /** Audio level, -dBov, from which a packet is too quiet to be missed. */
 const UNMISSED_LEVEL = 55;
 
+/** Time for which no other producer is opened after one could not be, ms. */
+const RETRY_AFTER_MS = 1000;
+
 /** State of the producer, which exists only once there is audio for a listener behind the router: until then it costs nothing. */
 type State =
   | { name: 'idle' }
@@ -44,7 +47,7 @@ export type UplinkEvents = {
   onProducer: (producerId: string) => Promise<void>;
   /** Called when the client sends faster than real time (`xoff`), or no longer does, with the waiting audio and all that was dropped for it. */
   onFlow: (state: 'xoff' | 'xon', bufferedMs: number, droppedMs: number) => void;
-  /** Called when the producer could not be opened, or the client exceeds the limit of its rate. */
+  /** Called when a producer could not be opened (packets of a second later open another), or the client exceeds the limit of its rate. */
   onFault: (fault: unknown) => void;
 };
 
@@ -73,6 +76,8 @@ export class Uplink {
   readonly #tooFastAfterMs: number;
   readonly #flow: FlowWatch;
   #state: State = { name: 'idle' };
+  /** Time from which a packet may open a producer, ms. */
+  #mayOpenAtMs = -Infinity;
   /** Arrival time before which no listener may hear a packet, ms: that of the last unmute, or infinite while the peer is muted. */
   #mutedUntilMs = -Infinity;
   /** Last packets that were taken while the peer was not muted. */
@@ -173,6 +178,7 @@ export class Uplink {
   /** Resets the uplink after its leg has closed, and the producer with it: the next packet opens one on the new leg. */
   reset(): void {
     if (this.#state.name !== 'closed') this.#leave({ name: 'idle' });
+    this.#mayOpenAtMs = -Infinity;
   }
 
   /** Tells a client that resumes again to wait, if it is to: it does not know what its connection before was told. */
@@ -234,7 +240,7 @@ export class Uplink {
   readonly #sendPacket = (packet: OpusPacket, nowMs: number): void => {
     const { payload, durationSamples, audioLevel, gapMs, isMuted } = packet;
     const gapSamples = Math.round(gapMs * SAMPLES_PER_MS);
-    if (!isMuted && this.#route.isOpen) {
+    if (!isMuted && this.#route.isOpen && nowMs >= this.#mayOpenAtMs) {
       const beginning = this.#hasMissed ? this.#mixer.openLateBeginning(this.#peer) : undefined;
       this.#hasMissed = false;
       const routed = { payload, durationSamples, audioLevel, beginning };
@@ -283,9 +289,11 @@ export class Uplink {
     const leg = this.#leg();
     return this.#open(opening, leg).catch((fault: unknown) => {
       if (this.#state !== opening) return;
+      this.#leave({ name: 'idle' });
       // Requests of a leg that closes are rejected; audio continues on the next leg.
-      if (leg.isClosed) this.#leave({ name: 'idle' });
-      else this.#events.onFault(fault);
+      if (leg.isClosed) return;
+      this.#mayOpenAtMs = performance.now() + RETRY_AFTER_MS;
+      this.#events.onFault(fault);
     });
   }
 

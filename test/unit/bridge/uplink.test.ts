@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, test, vi } from 'vitest';
+import { afterEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { loadCodecs } from '../../../src/audio/codecs.ts';
 import { DECODER_MEMORY_PACKETS } from '../../../src/audio/opus-codec.ts';
 import { LateBeginning } from '../../../src/audio/mixing/late-beginning.ts';
@@ -373,6 +373,44 @@ test('packets after some that did not go to the router are encoded anew: after m
   expect(sent.slice(4).map(isAsSent)).toEqual([false]);
   uplink.close();
   vi.useRealTimers();
+});
+
+test('a producer that cannot be opened is a fault once a second, and packets from then on open another', async () => {
+  vi.useFakeTimers({ toFake: ['performance'] });
+  onTestFinished(() => void vi.useRealTimers());
+  const sent: Buffer[] = [];
+  const producer: PlainProducer = {
+    id: 'producer',
+    ssrc: 1,
+    payloadType: 100,
+    levelExtensionId: 1,
+    send: (datagram) => void sent.push(parseRtpPacket(datagram, 1)!.payload),
+    close: () => {},
+  };
+  const faults: unknown[] = [];
+  let isRefused = true;
+  const produce = async () => {
+    if (isRefused) throw new Error('no ports');
+    return producer;
+  };
+  const uplink = new Uplink(
+    () => ({ produce, isClosed: false }),
+    { isOpen: true },
+    { mixer: { receive: () => {}, openLateBeginning: () => undefined }, peer: 'ann' },
+    new HandClock(),
+    5000,
+    { onProducer: async () => {}, onFlow: () => {}, onFault: (fault) => faults.push(fault) },
+  );
+  const said = Array.from({ length: 200 }, (_, i) => Buffer.of(0xf8, i, 2));
+  for (const [i, packet] of said.entries()) {
+    vi.advanceTimersByTime(20);
+    isRefused = i < 125;
+    uplink.send(packet, 960, 20, performance.now());
+    await new Promise(setImmediate);
+  }
+  expect(faults.map(String)).toEqual(['Error: no ports', 'Error: no ports', 'Error: no ports']);
+  expect(sent).toEqual(said.slice(150));
+  uplink.close();
 });
 
 test('only a muted peer is unmuted, and only the packets that a decoder needs before the next one are kept', () => {
