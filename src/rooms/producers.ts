@@ -9,6 +9,8 @@ export type ProducersParts = {
   downlink: Downlink;
   /** Returns whether a peer is in the room on this node. */
   isHere: (name: string) => boolean;
+  /** Returns whether a peer is in the room, on any node. */
+  isInRoom: (name: string) => boolean;
   speakerOf: (name: string) => number;
   /** Called when a producer of a peer on another node has been added, so that the peer is a speaker of the mixer; before its first packet. */
   onRemoteAdded: (name: string) => void;
@@ -159,8 +161,9 @@ export class Producers {
 
   /** Connects a producer of another node. A peer that moves between nodes is heard from this node until it has left it. */
   async #hear(name: string, id: string, isRunning: boolean): Promise<void> {
-    const { isHere, speakerOf, onRemoteAdded } = this.#parts;
-    if (isHere(name)) return;
+    const { isHere, isInRoom, speakerOf, onRemoteAdded } = this.#parts;
+    // It may have left while its producer was piped: a speaker number would never be released.
+    if (isHere(name) || !isInRoom(name)) return;
     // A peer of another node is ended by that node.
     const options = { budget: this.#newBudget(), onExceeded: () => {}, isRunning };
     const added = this.#downlink.add(name, speakerOf(name), id, options);

@@ -93,6 +93,7 @@ export class Room {
     this.producers = new Producers({
       downlink: this.#downlink,
       isHere: (peer) => members.isHere(peer),
+      isInRoom: (peer) => members.has(peer),
       speakerOf: (peer) => members.speakerOf(peer),
       onRemoteAdded: (peer) => this.#updateMutedElsewhere(peer),
       onRemoved: (id) => link.removeProducer(id),

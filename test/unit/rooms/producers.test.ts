@@ -6,6 +6,7 @@ import { Downlink } from '../../../src/bridge/downlink.ts';
 import type { RoomRouter } from '../../../src/media/room-router.ts';
 import type { Peer } from '../../../src/rooms/peer.ts';
 import { Producers } from '../../../src/rooms/producers.ts';
+import { Roster } from '../../../src/rooms/roster.ts';
 
 const peerOf = (name: string, heard: string[] = []) =>
   ({
@@ -15,7 +16,7 @@ const peerOf = (name: string, heard: string[] = []) =>
   }) as unknown as Peer;
 
 /** Producers over a real way down, whose router and mixer note what is open; a consumer is there when the test says so. */
-function openProducers(isHere = () => true) {
+function openProducers(isHere = () => true, roster = new Roster()) {
   const speakers = new Set<string>();
   const consumers = new Set<string>();
   const consuming: { consumed: () => void; refuse: (fault: Error) => void }[] = [];
@@ -43,13 +44,21 @@ function openProducers(isHere = () => true) {
   const producers = new Producers({
     downlink,
     isHere,
-    speakerOf: () => 1,
+    isInRoom: (name) => roster.has(name),
+    speakerOf: (name) => roster.speakerOf(name),
     onRemoteAdded: () => {},
     onRemoved: () => {},
     rtpEndAfterMs: 5000,
     log: {} as FastifyBaseLogger,
   });
   return { producers, downlink, speakers, consumers, consuming };
+}
+
+/** Roster of a room with alice on another node. */
+function rosterElsewhere(): Roster {
+  const roster = new Roster();
+  roster.enter('alice', 'webrtc', 'another node');
+  return roster;
 }
 
 let opened: ReturnType<typeof openProducers>;
@@ -97,7 +106,7 @@ test('browsers are told of the producers of others that are added and removed', 
 });
 
 test('a producer of another node is offered once, although it is connected again', async () => {
-  const { producers, consuming, consumers } = openProducers(() => false);
+  const { producers, consuming, consumers } = openProducers(() => false, rosterElsewhere());
   const heard: string[] = [];
   producers.addBrowser(peerOf('bob', heard));
   const added = producers.addRemote('alice', 'p', false);
@@ -169,11 +178,24 @@ test('all producers of a peer, one after the other, have one budget; another pee
 
 test('a producer elsewhere of a peer that was here until now is heard from the middle of its stream on', async () => {
   let isHere = true;
-  const { producers, downlink } = openProducers(() => isHere);
+  const { producers, downlink } = openProducers(() => isHere, rosterElsewhere());
   const added = vi.spyOn(downlink, 'add').mockResolvedValue();
   await producers.addRemote('alice', 'p', false);
   expect(added).not.toHaveBeenCalled();
   isHere = false;
   producers.hearRemote('alice');
   expect(added.mock.calls[0]![3]).toMatchObject({ isRunning: true });
+});
+
+test('a producer elsewhere of a peer that has left meanwhile is not heard, and takes no speaker number', async () => {
+  const roster = rosterElsewhere();
+  const { producers, downlink, speakers } = openProducers(() => false, roster);
+  const added = vi.spyOn(downlink, 'add').mockResolvedValue();
+  const reserved = vi.spyOn(roster, 'speakerOf');
+  roster.leave('alice', 'another node');
+  await producers.addRemote('alice', 'p', false);
+  expect(added).not.toHaveBeenCalled();
+  expect(reserved).not.toHaveBeenCalled();
+  expect([...speakers]).toEqual([]);
+  expect(producers.has('p')).toBe(false);
 });
