@@ -80,10 +80,6 @@ export class Members {
     return this.isCurrent(peer) || this.#prepared.has(peer);
   }
 
-  isPrepared(peer: Peer): boolean {
-    return this.#prepared.has(peer);
-  }
-
   /** Returns whether a peer has a connection to another node. */
   isConnectedElsewhere({ name }: Peer): boolean {
     return this.#remote.isConnected(name);

@@ -266,8 +266,10 @@ export class Room {
   async addBrowserProducer(peer: Peer, id: string, onExceeded: () => void): Promise<void> {
     if (!this.#members.isCurrentOrPrepared(peer)) return;
     if (!(await this.producers.open(peer, id, onExceeded))) return;
-    if (!this.#members.isPrepared(peer)) this.#muteBrowser(peer);
-    await this.addProducer(peer, id);
+    // Another way of the peer may have replaced this one meanwhile.
+    if (this.#members.isCurrent(peer)) this.#muteBrowser(peer);
+    if (this.#members.isCurrentOrPrepared(peer)) await this.addProducer(peer, id);
+    else this.#downlink.remove(id);
   }
 
   /** Connects a producer to the browsers and the other nodes; resolves when those will not miss a packet. */
