@@ -260,7 +260,8 @@ export class Room {
   }
 
   /**
-   * Connects a browser's producer to all other peers; resolves when the WebSocket peers will not miss a packet.
+   * Connects a browser's producer to all other peers. Resolves when the WebSocket peers and other nodes will not miss a packet, or
+   * after a time limit for those nodes; browsers get their consumers later.
    * @param onExceeded called once if the producer has sent more than its budget for too long
    */
   async addBrowserProducer(peer: Peer, id: string, onExceeded: () => void): Promise<void> {
@@ -272,7 +273,10 @@ export class Room {
     else this.#downlink.remove(id);
   }
 
-  /** Connects a producer to the browsers and the other nodes; resolves when those will not miss a packet. */
+  /**
+   * Connects a producer to the browsers and the other nodes. Resolves when the nodes will not miss a packet, or after a time
+   * limit; it does not wait for the browsers, which get their consumers later.
+   */
   async addProducer(peer: Peer, id: string): Promise<void> {
     if (!this.#members.isCurrentOrPrepared(peer)) return;
     this.producers.add({ id, peer: peer.name, owner: peer });
