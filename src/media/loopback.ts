@@ -2,7 +2,10 @@ import type { TransportListenInfo } from 'mediasoup/types';
 
 export const LOOPBACK = '127.0.0.1';
 
-/** Room for a second of a hundred speakers, should either process be held up. */
+/**
+ * Size of socket buffers, bytes: room for half a second of a hundred speakers, should either process be held up. The kernel
+ * grants no more than `net.core.rmem_max` (docs/operations/install.md); its default, 212,992, is room for a tenth of a second.
+ */
 const SOCKET_BUFFER_BYTES = 1 << 20;
 export const SOCKET_BUFFERS = {
   recvBufferSize: SOCKET_BUFFER_BYTES,
