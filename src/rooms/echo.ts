@@ -10,8 +10,8 @@ import { ECHO_ROOM } from '../protocol/names.ts';
 
 /** Time after which a peer hears what it said. */
 const DELAY_MS = 1000;
-/** Level of what is echoed, −dBov. Only packets that counted as talk come here, and they count as talk again. */
-const LEVEL = 30;
+/** Level of an echoed packet that comes out of a mix, which has no level of its own, −dBov: it counts as talk. */
+const MIXED_LEVEL = 30;
 
 /** Name of the echoing speaker in an echo room. No peer may have such a name. */
 export const ECHO_PEER = ECHO_ROOM;
@@ -41,7 +41,7 @@ export class Echo {
     format: { codec: 'opus' },
     delivery: 'forward',
     volume: {},
-    deliver: (frame) => this.#hold(frame.subarray(FORWARD_HEAD_BYTES)),
+    deliver: (frame, level) => this.#hold(frame.subarray(FORWARD_HEAD_BYTES), level),
     concealed: () => {},
   };
 
@@ -78,10 +78,11 @@ export class Echo {
     this.#clock.add(this.#onTick);
   }
 
-  #hold(payload: Buffer): void {
+  /** Holds a packet. Those of a pause come here, too, and are a pause again. */
+  #hold(payload: Buffer, level = MIXED_LEVEL): void {
     const dueMs = performance.now() + DELAY_MS;
     const samples = opusPacketSamples(payload) ?? 0;
-    if (samples > 0) this.later(() => this.#uplink.send(payload, samples, LEVEL, dueMs));
+    if (samples > 0) this.later(() => this.#uplink.send(payload, samples, level, dueMs));
   }
 
   readonly #onTick = (nowMs: number): void => {

@@ -10,6 +10,8 @@ const SPARE_AFTER_SAMPLES = 6 * FRAME_SAMPLES;
 
 /** Packet in order of its sequence number, or an empty one in place of a lost one. */
 export type PastPacket = MixPacket & {
+  /** That of the packet before, for a lost one. */
+  audioLevel: number | undefined;
   atMs: number;
   /** True if it came while its sender did not talk. */
   isPause: boolean;
@@ -21,9 +23,9 @@ export type PastPacket = MixPacket & {
 };
 
 /** Returns the part of a {@link PastPacket} that a packet which has arrived determines alone. */
-export function presentOf({ sequenceNumber, timestamp, payload }: MediaPacket) {
+export function presentOf({ sequenceNumber, timestamp, audioLevel, payload }: MediaPacket) {
   const durationSamples = opusPacketSamples(payload) ?? 0;
-  return { sequenceNumber, timestamp, payload, durationSamples, isLost: false };
+  return { sequenceNumber, timestamp, audioLevel, payload, durationSamples, isLost: false };
 }
 
 /** Returns a replacement for the lost packet after `before`. */
@@ -31,6 +33,7 @@ export function lostAfter(before: PastPacket) {
   return {
     sequenceNumber: (before.sequenceNumber + 1) & 0xffff,
     timestamp: (before.timestamp + before.durationSamples) >>> 0,
+    audioLevel: before.audioLevel,
     payload: emptyOpusPacket(before.payload),
     durationSamples: before.durationSamples,
     isLost: true,

@@ -129,7 +129,7 @@ export class RoomSpeaker implements HeardSpeaker {
         if (!isOver) this.#send(past, nowMs);
         if (past.isLost && !isOver) onLost(past.durationSamples);
       }
-      if (!isOver) this.#forwardApart(past.payload);
+      if (!isOver) this.#forwardApart(past);
     }
   }
 
@@ -204,10 +204,10 @@ export class RoomSpeaker implements HeardSpeaker {
     return hasChanged;
   }
 
-  #forwardApart(payload: Buffer): void {
+  #forwardApart({ payload, audioLevel }: PastPacket): void {
     if (this.apartFollowers.size === 0) return;
     const frame = forwardFrame(this.number, payload);
-    for (const listener of this.apartFollowers) listener.deliver(frame);
+    for (const listener of this.apartFollowers) listener.deliver(frame, audioLevel);
   }
 
   /** Returns the last packets, for a decoder that begins after them. */
@@ -262,7 +262,7 @@ export class RoomSpeaker implements HeardSpeaker {
       if (!before.has(listener)) listener.deliver(last.payload);
     const frame = forwardFrame(this.number, last.payload);
     for (const listener of this.apartFollowers)
-      if (!apartBefore.has(listener)) listener.deliver(frame);
+      if (!apartBefore.has(listener)) listener.deliver(frame, last.audioLevel);
   }
 
   /** Returns the packets that the mixes have not reached. */
@@ -276,13 +276,13 @@ export class RoomSpeaker implements HeardSpeaker {
    * @param before listeners that hear this speaker separately, and so have received these packets already
    */
   endPlaying(before: ReadonlySet<Listener>): void {
-    for (const { payload, durationSamples, isWithheld } of this.#rest()) {
+    for (const { payload, audioLevel, durationSamples, isWithheld } of this.#rest()) {
       if (isWithheld) continue;
       this.#leads.sentBefore(this.source, durationSamples);
       for (const listener of this.followers) listener.deliver(payload);
       const frame = forwardFrame(this.number, payload);
       for (const listener of this.apartFollowers)
-        if (!before.has(listener)) listener.deliver(frame);
+        if (!before.has(listener)) listener.deliver(frame, audioLevel);
     }
     this.#passedCount = this.#count;
     this.#isHeard = this.followers.size > 0;

@@ -17,8 +17,11 @@ export type Listener = Subscription & {
   only?: string | undefined;
   /** True if the listener accepts no packets longer than a tick. */
   takesShortOnly?: boolean;
-  /** Delivers one binary frame in the listener's format. */
-  deliver(frame: Buffer): void;
+  /**
+   * Delivers one binary frame in the listener's format.
+   * @param audioLevel level of a packet that is forwarded separately and unchanged; undefined for other frames
+   */
+  deliver(frame: Buffer, audioLevel?: number): void;
   /** Called with the number of concealed samples in the audio that the listener hears. */
   concealed(samples: number): void;
   /** Called when the room has too many individual mixes: this listener hears the shared mix instead, without its volumes. */
