@@ -1,7 +1,10 @@
 import { createHmac } from 'node:crypto';
 import type { IceServer } from '../protocol/media-types.ts';
 
-/** Validity of credentials, in seconds: longer than any call, because a browser that restarts ICE uses the first ones again. */
+/**
+ * Validity of credentials, in seconds. A browser that restarts ICE gets others, but not every client can use them: with
+ * mediasoup-client in Firefox, and over WHIP and WHEP, it must join again if the first ones have expired.
+ */
 const GOOD_FOR_S = 24 * 3600;
 
 /**

@@ -211,6 +211,7 @@ export const SERVER_MESSAGES = {
   ice_restarted: message('ice_restarted', {
     transport_id: Type.String(),
     ice_parameters: mediasoupObject<IceParameters>(),
+    ice_servers: Type.Optional(Type.Array(mediasoupObject<IceServer>())),
   }),
   error: message('error', {
     code: errorCode,

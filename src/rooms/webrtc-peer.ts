@@ -1,10 +1,4 @@
-import type {
-  DtlsParameters,
-  IceParameters,
-  IceServer,
-  RtpCapabilities,
-  RtpParameters,
-} from '../protocol/media-types.ts';
+import type { DtlsParameters, RtpCapabilities, RtpParameters } from '../protocol/media-types.ts';
 import type { TransportOptions, WebRtcLeg } from '../media/webrtc-leg.ts';
 import type {
   ConsumerDescription,
@@ -106,11 +100,11 @@ export class WebRtcPeer implements Peer {
   }
 
   describe(): WebRtcDescription {
-    const servers = this.#lease.room.iceServers.for(this.name);
+    const servers = this.#describeServers();
     return {
       router_rtp_capabilities: this.#routerRtpCapabilities,
-      send_transport: describeTransport(this.#leg.sendTransport, servers),
-      recv_transport: describeTransport(this.#leg.recvTransport, servers),
+      send_transport: { ...describeTransport(this.#leg.sendTransport), ...servers },
+      recv_transport: { ...describeTransport(this.#leg.recvTransport), ...servers },
     };
   }
 
@@ -252,8 +246,12 @@ export class WebRtcPeer implements Peer {
     return this.#leg.resumeConsumer(consumerId);
   }
 
-  restartIce(transportId: string): Promise<IceParameters> {
-    return this.#leg.restartIce(transportId);
+  /** Restarts ICE of a transport. The credentials of its TURN servers are valid from now on. */
+  async restartIce(
+    transportId: string,
+  ): Promise<Pick<TransportDescription, 'ice_parameters' | 'ice_servers'>> {
+    const iceParameters = await this.#leg.restartIce(transportId);
+    return { ice_parameters: iceParameters, ...this.#describeServers() };
   }
 
   /** Sends the client the active speakers, which may be none. */
@@ -358,6 +356,11 @@ export class WebRtcPeer implements Peer {
     return true;
   }
 
+  #describeServers(): Pick<TransportDescription, 'ice_servers'> {
+    const servers = this.#lease.room.iceServers.for(this.name);
+    return servers.length > 0 ? { ice_servers: servers } : {};
+  }
+
   #consumerClosed(consumerId: string): void {
     this.#consumers.delete(consumerId);
     this.#connection.notify({ type: 'consumer_closed', consumer_id: consumerId });
@@ -365,15 +368,11 @@ export class WebRtcPeer implements Peer {
   }
 }
 
-function describeTransport(
-  transport: TransportOptions,
-  servers: IceServer[],
-): TransportDescription {
+function describeTransport(transport: TransportOptions): TransportDescription {
   return {
     id: transport.id,
     ice_parameters: transport.iceParameters,
     ice_candidates: transport.iceCandidates,
     dtls_parameters: transport.dtlsParameters,
-    ...(servers.length > 0 && { ice_servers: servers }),
   };
 }

@@ -35,12 +35,8 @@ export async function handleWebRtcMessage(
       return { type: 'consumer_resumed', consumer_id: message.consumer_id };
     }
     case 'restart_ice': {
-      const iceParameters = await peer.restartIce(message.transport_id);
-      return {
-        type: 'ice_restarted',
-        transport_id: message.transport_id,
-        ice_parameters: iceParameters,
-      };
+      const restarted = await peer.restartIce(message.transport_id);
+      return { type: 'ice_restarted', transport_id: message.transport_id, ...restarted };
     }
   }
 }

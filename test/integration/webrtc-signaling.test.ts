@@ -237,6 +237,7 @@ describe('WebRTC signaling', () => {
     const { id, ice_parameters: before } = webrtc.send_transport;
     const restarted = await client.ask({ type: 'restart_ice', transport_id: id }, 'ice_restarted');
     expect(restarted.ice_parameters.usernameFragment).not.toBe(before.usernameFragment);
+    expect(restarted).not.toHaveProperty('ice_servers');
   });
 });
 
@@ -248,6 +249,12 @@ test('a browser is handed the TURN servers of the operator', async () => {
   for (const transport of [webrtc?.send_transport, webrtc?.recv_transport]) {
     expect(transport?.ice_servers).toMatchObject([{ urls: ['turn:turn.example.com:3478'] }]);
   }
+  // Credentials are valid for a day, and calls may last longer.
+  const transport_id = webrtc?.send_transport.id;
+  const restarted = await browser.ask({ type: 'restart_ice', transport_id }, 'ice_restarted');
+  const [server] = restarted.ice_servers ?? [];
+  expect(server?.urls).toEqual(['turn:turn.example.com:3478']);
+  expect(Number.parseInt(server?.username ?? '', 10) * 1000).toBeGreaterThan(Date.now());
 });
 
 test('a browser is offered loopback and every other address of this machine, TCP on loopback alone', async () => {

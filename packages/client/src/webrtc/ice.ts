@@ -74,6 +74,12 @@ async function mend(
   for (let attempt = 0; attempt < RESTARTS; attempt++) {
     const reply = await request({ type: 'restart_ice', transport_id: transport.id });
     if (signal.aborted) return;
+    // mediasoup-client refuses this in Firefox, which goes on with the servers that it has: once
+    // their credentials have expired, it finds no path through them.
+    if (reply.ice_servers) {
+      await transport.updateIceServers({ iceServers: reply.ice_servers }).catch(() => undefined);
+      if (signal.aborted) return;
+    }
     await transport.restartIce({ iceParameters: reply.ice_parameters });
     await delay(PATIENCE_MS, signal);
     if (signal.aborted || transport.connectionState === 'connected') return;

@@ -1,0 +1,44 @@
+import { beforeEach, expect, onTestFinished, test, vi } from 'vitest';
+import type { types } from 'mediasoup-client';
+import { keepIceAlive } from '../../../../packages/client/src/webrtc/ice.ts';
+
+beforeEach(() => {
+  vi.stubGlobal('window', globalThis);
+  onTestFinished(() => void vi.unstubAllGlobals());
+});
+
+const SERVERS = [{ urls: ['turn:a:3478'], username: 'later', credential: 'secret' }];
+
+/** A transport whose path breaks, and what the client then does with it. */
+async function breakPath(iceServers: object[] | undefined, canUpdate = true): Promise<unknown[]> {
+  const done: unknown[] = [];
+  let changed: (state: string) => void = () => undefined;
+  const transport = {
+    id: 't',
+    on: (_event: string, listener: typeof changed) => (changed = listener),
+    once: () => undefined,
+    updateIceServers: async (servers: object) => {
+      done.push(servers);
+      if (!canUpdate) throw new Error('not supported');
+    },
+    restartIce: async (parameters: object) => void done.push(parameters),
+  } as unknown as types.Transport;
+  const reply = { ice_parameters: 'new', ...(iceServers && { ice_servers: iceServers }) };
+  const stop = new AbortController();
+  const handlers = { changed: () => undefined, lost: (fault: unknown) => void done.push(fault) };
+  keepIceAlive(transport, async () => reply as never, handlers, stop.signal);
+  changed('failed');
+  await expect.poll(() => done.at(-1)).toEqual({ iceParameters: 'new' });
+  stop.abort();
+  return done;
+}
+
+test('TURN servers that come with a restart of ICE are set before it', async () => {
+  const restarted = { iceParameters: 'new' };
+  expect(await breakPath(SERVERS)).toEqual([{ iceServers: SERVERS }, restarted]);
+  expect(await breakPath(undefined)).toEqual([restarted]);
+});
+
+test('a browser that cannot change its TURN servers restarts ICE with those that it has', async () => {
+  expect((await breakPath(SERVERS, false)).at(-1)).toEqual({ iceParameters: 'new' });
+});
