@@ -27,8 +27,8 @@ export type PlainConsumer = { close(): void };
 type OnDatagram = (datagram: Buffer, levelExtensionId: number) => void;
 
 /**
- * The WebSocket peers' side of a router: one PlainTransport and one connected UDP socket for all of them, distinguished by
- * SSRC. Because the socket is connected, the kernel accepts only packets of the media worker.
+ * This process's side of a router: one PlainTransport and one connected UDP socket for all WebSocket peers of a room, or for
+ * the feeds of all WHEP players of a listening router, distinguished by SSRC. Because the socket is connected, the kernel accepts only packets of the media worker.
  */
 export class PlainLeg {
   readonly #transport: PlainTransport;
