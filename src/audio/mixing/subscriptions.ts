@@ -9,7 +9,7 @@ export type Subscription = {
   volume: Record<string, number>;
 };
 
-/** Peer that hears the room over a WebSocket. */
+/** Receiver of the room's mixer: a WebSocket peer, a WHEP player, or the echo. */
 export type Listener = Subscription & {
   /** Name of the peer, equal to that of its {@link HeardSpeaker}: a peer never hears itself. */
   peer: string;
