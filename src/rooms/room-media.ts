@@ -74,7 +74,7 @@ export class RoomMedia {
 
   async #openOn<T>(open: (router: RoomRouter) => Promise<T>): Promise<T> {
     for (let attempts = 1; ; attempts += 1) {
-      const router = this.#router ?? (await this.#replaced());
+      const router = this.#router ?? (await this.#nextRouter());
       try {
         return await open(router);
       } catch (fault) {
@@ -85,7 +85,7 @@ export class RoomMedia {
   }
 
   /** Waits for the next router, but not for ever: a media worker may be missing for long. @throws {PartylineError} `media_lost` */
-  async #replaced(): Promise<RoomRouter> {
+  async #nextRouter(): Promise<RoomRouter> {
     const waiting = new AbortController();
     const { signal } = waiting;
     const deadline = delay(this.#pool.timings.longestWaitMs, undefined, { signal }).catch(
