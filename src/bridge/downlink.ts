@@ -42,25 +42,25 @@ export class Downlink {
   readonly #router: () => RoomRouter;
   readonly #mixer: RoomMixer;
   readonly #openMeter: () => Promise<LevelMeter>;
-  readonly #isHeldBy: (peer: string) => boolean;
+  readonly #staysSpeaker: (peer: string) => boolean;
   /** Heard producers, by ID. */
   readonly #heard = new Map<string, Heard>();
   #added = 0;
 
   /**
    * @param openMeter opens a meter of the levels of one producer's packets, which may be stated wrongly or not at all
-   * @param isHeldBy returns true if a peer stays a speaker of the mixer without a producer
+   * @param staysSpeaker returns true if a peer stays a speaker of the mixer without a producer
    */
   constructor(
     router: () => RoomRouter,
     mixer: RoomMixer,
     openMeter: () => Promise<LevelMeter>,
-    isHeldBy: (peer: string) => boolean,
+    staysSpeaker: (peer: string) => boolean,
   ) {
     this.#router = router;
     this.#mixer = mixer;
     this.#openMeter = openMeter;
-    this.#isHeldBy = isHeldBy;
+    this.#staysSpeaker = staysSpeaker;
   }
 
   /**
@@ -171,7 +171,7 @@ export class Downlink {
     heard.meter?.close();
     this.#heard.delete(producerId);
     const { peer } = heard;
-    if (!this.#isHeldBy(peer) && !this.hears(peer)) this.#mixer.removeSpeaker(peer);
+    if (!this.#staysSpeaker(peer) && !this.hears(peer)) this.#mixer.removeSpeaker(peer);
   }
 
   /** Stops listening to all producers of `peer`. */
