@@ -1,5 +1,5 @@
 import type { Listener } from '../audio/mixing/subscriptions.ts';
-import { Playback } from '../bridge/playback.ts';
+import { WhepStream } from '../bridge/whep-stream.ts';
 import type { WebRtcOutput } from '../media/listening-router.ts';
 import type { WebRtcInput } from '../media/webrtc-input.ts';
 import type { LeaveReason, ServerMessage } from '../protocol/messages.ts';
@@ -8,7 +8,7 @@ import type { Peer, ClientConnection } from './peer.ts';
 import type { RoomLease } from './registry.ts';
 
 /** Settings with which a client hears its room over WHEP. */
-export type PlaybackOptions = {
+export type WhepStreamOptions = {
   /** Name of the only peer that the client hears; undefined if it hears all. */
   from: string | undefined;
   /** True if it accepts no packets longer than 20 ms. */
@@ -27,7 +27,7 @@ export class WhipPeer implements Peer {
   readonly #connection: ClientConnection;
   #input: WebRtcInput | undefined;
   #output: WebRtcOutput | undefined;
-  #playback: Playback | undefined;
+  #stream: WhepStream | undefined;
   #listener: Listener | undefined;
   #isMuted = false;
   #isSuspended = false;
@@ -84,18 +84,18 @@ export class WhipPeer implements Peer {
     this.#input = undefined;
   }
 
-  /** Replaces its playback, which begins with {@link startPlayback}. */
+  /** Replaces its output. Nothing is sent to it before {@link startStream}. */
   hearBy(output: WebRtcOutput): void {
     this.stopHearing();
     this.#output = output;
   }
 
-  /** Starts playback, if it has not started. */
-  startPlayback({ from, takesShortOnly, isSparse }: PlaybackOptions): void {
-    if (!this.#output || this.#playback) return;
+  /** Starts the stream, if it has not started. */
+  startStream({ from, takesShortOnly, isSparse }: WhepStreamOptions): void {
+    if (!this.#output || this.#stream) return;
     const { room } = this.#lease;
-    const playback = new Playback(room.clock, this.#output.feed, isSparse);
-    this.#playback = playback;
+    const stream = new WhepStream(room.clock, this.#output.feed, isSparse);
+    this.#stream = stream;
     this.#listener = {
       peer: this.name,
       only: from,
@@ -103,22 +103,22 @@ export class WhipPeer implements Peer {
       format: { codec: 'opus' },
       delivery: 'mix',
       volume: {},
-      deliver: (frame) => playback.send(frame),
+      deliver: (frame) => stream.send(frame),
       concealed: () => {},
     };
     room.mixer.addListener(this.#listener);
   }
 
-  /** Sends nothing until {@link startPlayback}. */
-  stopPlayback(): void {
+  /** Sends nothing until {@link startStream}. */
+  stopStream(): void {
     if (this.#listener) this.#lease.room.mixer.removeListener(this.#listener);
     this.#listener = undefined;
-    this.#playback?.close();
-    this.#playback = undefined;
+    this.#stream?.close();
+    this.#stream = undefined;
   }
 
   stopHearing(): void {
-    this.stopPlayback();
+    this.stopStream();
     this.#output?.close();
     this.#output = undefined;
   }

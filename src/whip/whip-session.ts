@@ -8,7 +8,7 @@ import type { WebRtcOutput } from '../media/listening-router.ts';
 import type { WebRtcInput } from '../media/webrtc-input.ts';
 import type { RoomLease } from '../rooms/registry.ts';
 import type { Room } from '../rooms/room.ts';
-import { type PlaybackOptions, WhipPeer } from '../rooms/whip-peer.ts';
+import { type WhepStreamOptions, WhipPeer } from '../rooms/whip-peer.ts';
 import type { AudioSettings } from '../session/audio-settings.ts';
 import type { LiveSession } from '../admission/sessions.ts';
 import { minutesExhausted } from '../usage/quota.ts';
@@ -56,7 +56,7 @@ export class WhipSession implements ClientConnection, LiveSession {
   readonly #lease: RoomLease;
   readonly #peer: WhipPeer;
   #account: Account;
-  #playback: PlaybackOptions | undefined;
+  #streamOptions: WhepStreamOptions | undefined;
   #replacing: NodeJS.Timeout | undefined;
   #isClosed = false;
   /** Fault that ended the session, after which its client may not continue in another one; undefined if its client or its media ended it. */
@@ -108,9 +108,9 @@ export class WhipSession implements ClientConnection, LiveSession {
   }
 
   /** Sends the audio of the room over this half. */
-  hearBy(half: Half, output: WebRtcOutput, options: PlaybackOptions): void {
+  hearBy(half: Half, output: WebRtcOutput, options: WhepStreamOptions): void {
     this.#peer.hearBy(output);
-    this.#playback = options;
+    this.#streamOptions = options;
     this.#add(half);
   }
 
@@ -225,13 +225,13 @@ export class WhipSession implements ClientConnection, LiveSession {
       this.endHalf(half, 'closed');
       return;
     }
-    if (half.kind === 'whep') this.#steerPlayback(half);
+    if (half.kind === 'whep') this.#steerStream(half);
     this.#tellPath();
   }
 
-  #steerPlayback(half: Half): void {
-    if (half.state !== 'open') this.#peer.stopPlayback();
-    else if (this.#playback) this.#peer.startPlayback(this.#playback);
+  #steerStream(half: Half): void {
+    if (half.state !== 'open') this.#peer.stopStream();
+    else if (this.#streamOptions) this.#peer.startStream(this.#streamOptions);
   }
 
   /** Suspends the peer while all its halves have lost their connection. */

@@ -5,8 +5,8 @@ import type { PlainProducer } from '../media/plain-leg.ts';
 import { ContinuousStream } from '../rtp/continuous-stream.ts';
 import { writeRtpPacket } from '../rtp/packet.ts';
 
-/** Opus from the mixer to one client, as a continuous RTP stream. */
-export class Playback {
+/** Opus from the mixer to one WHEP player, as a continuous RTP stream. */
+export class WhepStream {
   readonly #clock: FrameClock;
   readonly #stream: ContinuousStream;
 
