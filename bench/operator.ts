@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import Fastify from 'fastify';
 import { createClient } from 'redis';
 import { DEFAULT_TIMINGS } from '../config/timings.ts';
-import { openRedisUrl, redisAddressOf } from '../src/store/open-redis.ts';
+import { openRedis, redisAddressOf } from '../src/store/open-redis.ts';
 import { Redis } from '../src/store/redis.ts';
 import { RedisClock } from '../src/store/redis-clock.ts';
 import { UsageStore } from '../src/usage/usage-store.ts';
@@ -108,7 +108,7 @@ async function reportClosing(say: (text: string) => void) {
   const settings = { REDIS_URL: '', DATA_DIR: dataDir };
   const { log } = Fastify({ logger: { level: 'warn' } });
   const timings = DEFAULT_TIMINGS.redis;
-  await openRedisUrl({ settings, timings, opened, log });
+  await openRedis({ settings, timings, opened, log });
   const redis = opened.adopt(await Redis.connect(redisAddressOf(settings), log, timings), (part) =>
     part.close(),
   );

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import Fastify from 'fastify';
 import { DEFAULT_TIMINGS } from '../config/timings.ts';
-import { openRedisUrl } from '../src/store/open-redis.ts';
+import { openRedis } from '../src/store/open-redis.ts';
 
 /**
  * Starts a Redis with a temporary data folder.
@@ -13,10 +13,11 @@ import { openRedisUrl } from '../src/store/open-redis.ts';
 export async function openOwnRedis(opened: AsyncDisposableStack): Promise<string> {
   const dataDir = await mkdtemp(join(tmpdir(), 'partyline-bench-'));
   opened.defer(() => rm(dataDir, { recursive: true, force: true }));
-  return openRedisUrl({
+  const { url } = await openRedis({
     settings: { REDIS_URL: '', DATA_DIR: dataDir },
     timings: DEFAULT_TIMINGS.redis,
     opened,
     log: Fastify().log,
   });
+  return url;
 }

@@ -107,7 +107,7 @@ const TimingsSchema = Type.Object(
       ownerWaitMs: ms(3000, 'Longest wait for a data folder whose owner may be about to end'),
       checkServerEveryMs: ms(
         1000,
-        "Interval of probes; eight without an answer end the gateway's redis-server",
+        "Interval of checks of the gateway's redis-server; eight probes without an answer end it",
       ),
       restartServerAfterMs: ms(1000, "Delay before the gateway's redis-server is started again"),
       stopServerWithinMs: ms(

@@ -1,4 +1,4 @@
-import { openRedisUrl, redisAddressOf } from '../store/open-redis.ts';
+import { openRedis, redisAddressOf } from '../store/open-redis.ts';
 import { Redis } from '../store/redis.ts';
 import { adviseOnRedis } from '../store/redis-advice.ts';
 import { RedisClock } from '../store/redis-clock.ts';
@@ -14,11 +14,12 @@ export type Store = { redis: Redis; clock: RedisClock };
 export async function openStore(opening: Opening): Promise<Store> {
   const { settings, log, opened, abort } = opening;
   const timings = opening.timings.redis;
-  const url = await openRedisUrl({ settings, timings, opened, log, abort });
+  const { url, server } = await openRedis({ settings, timings, opened, log, abort });
   const address = redisAddressOf({ ...settings, REDIS_URL: url });
   const redis = opened.adopt(await Redis.connect(address, log, timings, { abort }), (part) =>
     part.close(),
   );
+  server?.trustRepliesOf(() => redis.replies);
   // This check comes before anything is written.
   await claimFormat(redis, opening.timings.nodes.deadAfterMs);
   if (redis.ownDataDir === undefined) await adviseOnRedis(redis, log);

@@ -7,7 +7,7 @@ import { type DemoAccount, openDemoAccount } from '../accounts/demo-account.ts';
 import { openLog } from '../log.ts';
 import { Redis } from '../store/redis.ts';
 import { VERSION } from '../version.ts';
-import { openRedisUrl, redisAddressOf } from '../store/open-redis.ts';
+import { openRedis, redisAddressOf } from '../store/open-redis.ts';
 import { claimFormat } from '../store/state-format.ts';
 import type { Running } from './end-on-signals.ts';
 import { GatewayGroup } from './gateway-group.ts';
@@ -44,15 +44,16 @@ async function openParts(
 ): Promise<Supervisor> {
   const log = openLog(given, 'supervisor');
   log.info({ version: VERSION, node: process.version }, 'supervisor starting');
+  const { url: redisUrl } = await openRedis({
+    settings: given,
+    timings: timings.redis,
+    opened,
+    log,
+    abort,
+  });
   const settings = {
     ...given,
-    REDIS_URL: await openRedisUrl({
-      settings: given,
-      timings: timings.redis,
-      opened,
-      log,
-      abort,
-    }),
+    REDIS_URL: redisUrl,
     PORT: await findPort(given),
   };
   const demo = await openDemo(settings, log, timings, abort);

@@ -36,14 +36,17 @@ export function redisAddressOf(settings: RedisSettings): RedisAddress {
   return url.startsWith(SOCKET_SCHEME) ? { socketPath: url.slice(SOCKET_SCHEME.length) } : { url };
 }
 
+/** Redis to use: its URL, and its server if it is the gateway's own. */
+type OpenedRedis = { url: string; server?: RedisServer };
+
 /**
- * Returns the URL of the operator's Redis, or starts an own one for a gateway.
+ * Returns the operator's Redis, or starts an own one for a gateway.
  * @throws {Error} if another process owns the data folder, or as {@link openDataDir} and {@link RedisServer.start}
  */
-export async function openRedisUrl(opening: RedisOptions): Promise<string> {
+export async function openRedis(opening: RedisOptions): Promise<OpenedRedis> {
   const { settings, timings, abort } = opening;
   const { REDIS_URL: url, DATA_DIR: dataDir } = settings;
-  if (url !== '') return url;
+  if (url !== '') return { url };
   const owner = await openDataDir(dataDir);
   const deadlineMs = performance.now() + timings.ownerWaitMs;
   for (;;) {
@@ -52,7 +55,7 @@ export async function openRedisUrl(opening: RedisOptions): Promise<string> {
     const probe = await probeRedis(socketPathIn(dataDir), timings.checkServerEveryMs);
     if (lock && probe.state === 'absent') {
       const server = await startServer({ ...opening, held: { dataDir, owner, lock } });
-      return SOCKET_SCHEME + server.socketPath;
+      return { url: SOCKET_SCHEME + server.socketPath, server };
     }
     lock?.release();
     // A killed owner takes a moment to release the lock.

@@ -12,6 +12,8 @@ const MAX_SOCKET_PATH_BYTES = 107;
  * stall of this process also delays its probes.
  */
 const MAX_SILENT_PROBES = 8;
+/** Number of checks in a row in which replies replace the probe: only a probe shows that the server still accepts connections. */
+const MAX_LEFT_OUT_PROBES = 9;
 const POLL_MS = 20;
 /** Number of lines of redis-server's output that are kept, to report why it ended. */
 const MAX_LAST_LINES = 3;
@@ -33,6 +35,10 @@ export class RedisServer {
   #restart: NodeJS.Timeout | undefined;
   #watch: NodeJS.Timeout | undefined;
   #silentProbes = 0;
+  #leftOutProbes = 0;
+  #countReplies: () => number = () => 0;
+  /** Number of replies at the last check. */
+  #replies = 0;
   #isProbing = false;
   #isClosing = false;
 
@@ -70,6 +76,15 @@ export class RedisServer {
     }
     server.#keep();
     return server;
+  }
+
+  /**
+   * Leaves out most probes while a client of this process gets replies: these show that the server does not hang, and a connection for
+   * each probe costs more.
+   * @param countReplies returns the number of replies that the client has got so far
+   */
+  trustRepliesOf(countReplies: () => number): void {
+    this.#countReplies = countReplies;
   }
 
   /** Stops redis-server, which writes its data first, and waits until it has ended; kills it after `stopServerWithinMs`. */
@@ -186,7 +201,7 @@ export class RedisServer {
   }
 
   async #probe(child: ChildProcess): Promise<void> {
-    if (this.#isProbing) return;
+    if (this.#isProbing || this.#hasReplied()) return;
     this.#isProbing = true;
     const { state } = await probeRedis(this.socketPath, this.#timings.checkServerEveryMs);
     this.#isProbing = false;
@@ -195,6 +210,18 @@ export class RedisServer {
     if (this.#silentProbes !== MAX_SILENT_PROBES) return;
     this.#log.error({ probes: MAX_SILENT_PROBES }, 'redis-server hangs; killed');
     child.kill('SIGKILL');
+  }
+
+  /** Returns true if replies since the last check replace the probe. After an unanswered probe they do not. */
+  #hasReplied(): boolean {
+    const before = this.#replies;
+    this.#replies = this.#countReplies();
+    const isLeftOut =
+      this.#replies > before &&
+      this.#silentProbes === 0 &&
+      this.#leftOutProbes < MAX_LEFT_OUT_PROBES;
+    this.#leftOutProbes = isLeftOut ? this.#leftOutProbes + 1 : 0;
+    return isLeftOut;
   }
 }
 

@@ -39,6 +39,7 @@ export class Redis {
   readonly #logUnanswered: (fault: unknown) => void;
   readonly #subscriber: Subscriber;
   readonly #timings: Timings['redis'];
+  #replies = 0;
 
   private constructor(
     { address, tunnel }: Access,
@@ -117,6 +118,11 @@ export class Redis {
     return this.#tunnel?.primary;
   }
 
+  /** Number of commands that Redis has answered in time, also with an error. */
+  get replies(): number {
+    return this.#replies;
+  }
+
   /** False while Redis is disconnected, when every command fails at once. */
   get isReady(): boolean {
     return this.#client.isReady;
@@ -139,8 +145,11 @@ export class Redis {
     });
     try {
       // The client's own time-out covers only commands that it has not sent yet.
-      return await Promise.race([commands(this.#client), late.promise]);
+      const reply = await Promise.race([commands(this.#client), late.promise]);
+      this.#replies += 1;
+      return reply;
     } catch (cause) {
+      if (cause instanceof ErrorReply) this.#replies += 1;
       // The disconnection has been logged.
       if (this.#client.isReady) this.#logUnanswered(cause);
       const options = { cause, retryAfterMs };

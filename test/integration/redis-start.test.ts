@@ -205,3 +205,34 @@ test('an own Redis that hangs is killed and started again, with all that was the
   expect(servers).toHaveLength(1);
   expect(servers).not.toContain(server);
 });
+
+test('an own Redis that answers its gateway is seldom probed, and started again once its socket is gone', async () => {
+  const gateway = await start(
+    timingsOf({
+      redis: { checkServerEveryMs: 200, restartServerAfterMs: 200 },
+      nodes: { beatEveryMs: 30 },
+    }),
+  );
+  const { url, api_key: apiKey } = await gateway.ready();
+  const [server] = await redisServersIn(gateway.dataDir);
+  const socket = join(gateway.dataDir, 'redis.sock');
+  const client = createClient({ socket: { path: socket, tls: false } });
+  client.on('error', () => {});
+  cleanUps.push(() => client.destroy());
+  await client.connect();
+  const connections = async () =>
+    Number(/total_connections_received:(\d+)/.exec(await client.info('stats'))?.[1]);
+  const fromMs = performance.now();
+  const before = await connections();
+  await eventually('two probes', async () => (await connections()) >= before + 2);
+  // With a probe for each check they would take 0.4 s.
+  expect(performance.now() - fromMs).toBeGreaterThan(1000);
+
+  await rm(socket);
+  await eventually('it is killed', () => gateway.logged('redis-server hangs; killed').length > 0);
+  const headers = { authorization: `Bearer ${apiKey}` };
+  await eventually('it is there again', async () => (await fetch(`${url}/api/me`, { headers })).ok);
+  const servers = await redisServersIn(gateway.dataDir);
+  expect(servers).toHaveLength(1);
+  expect(servers).not.toContain(server);
+});
