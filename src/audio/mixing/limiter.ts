@@ -17,8 +17,7 @@ export class Limiter {
   }
 
   #processBlock(frame: Float32Array, start: number, end: number): void {
-    let peak = 0;
-    for (let i = start; i < end; i += 1) peak = Math.max(peak, Math.abs(frame[i]!));
+    const peak = peakOf(frame, start, end);
     const wanted = peak > CEILING ? CEILING / peak : 1;
     if (wanted === 1 && this.#gain === 1) return;
     const to = Math.min(wanted, this.#gain + RELEASE_PER_BLOCK, 1);
@@ -32,4 +31,26 @@ export class Limiter {
     }
     this.#gain = to;
   }
+}
+
+/**
+ * Returns the largest magnitude between two positions, whose distance is a multiple of 4. Four maxima that do not wait for each
+ * other take half the time of one.
+ */
+function peakOf(frame: Float32Array, start: number, end: number): number {
+  let first = 0;
+  let second = 0;
+  let third = 0;
+  let fourth = 0;
+  for (let i = start; i < end; i += 4) {
+    const a = Math.abs(frame[i]!);
+    const b = Math.abs(frame[i + 1]!);
+    const c = Math.abs(frame[i + 2]!);
+    const d = Math.abs(frame[i + 3]!);
+    if (a > first) first = a;
+    if (b > second) second = b;
+    if (c > third) third = c;
+    if (d > fourth) fourth = d;
+  }
+  return Math.max(first, second, third, fourth);
 }
