@@ -24,6 +24,8 @@ const MAX_LATE_PACKETS = 1000;
  * Pure: the caller passes the time.
  */
 export class Reorderer {
+  /** Next packet, while no other one waited when it came: nearly every packet, which needs no place among the held ones. */
+  #inTurn: MediaPacket | undefined;
   readonly #held = new Map<number, MediaPacket>();
   #next: number | undefined;
   /** Latest timestamp of the stream. */
@@ -43,7 +45,11 @@ export class Reorderer {
 
   /** Packets that arrived before an earlier one. */
   get waiting(): Iterable<MediaPacket> {
-    return this.#held.values();
+    return this.#inTurn ? [this.#inTurn, ...this.#held.values()] : this.#held.values();
+  }
+
+  get #isEmpty(): boolean {
+    return this.#inTurn === undefined && this.#held.size === 0;
   }
 
   /** Inserts a packet; returns false if it is dropped, because it is too late or a duplicate. */
@@ -61,27 +67,33 @@ export class Reorderer {
     // A packet is in order regardless of the length of its sender's pause.
     if (this.#next === undefined || (ahead !== 0 && isFar && !isAfterPause)) {
       this.#streams += 1;
+      this.#inTurn = undefined;
       this.#held.clear();
       this.#next = sequenceNumber;
       this.#timestamp = timestamp;
-    } else if (isFar && isAfterPause && this.#held.size === 0) {
+    } else if (isFar && isAfterPause && this.#isEmpty) {
       // Missing packets were sent long before, and are not awaited.
       this.#next = sequenceNumber;
-    } else if (ahead < 0 || this.#held.has(sequenceNumber)) {
+    } else if (ahead < 0 || this.#has(sequenceNumber)) {
       return false;
     }
     if (laterSamples > 0) this.#timestamp = timestamp;
-    if (this.#next !== sequenceNumber && this.#held.size === 0) this.#gapSinceMs = nowMs;
-    this.#held.set(sequenceNumber, packet);
+    if (!this.#isEmpty) this.#held.set(sequenceNumber, packet);
+    else if (this.#next === sequenceNumber) this.#inTurn = packet;
+    else {
+      this.#gapSinceMs = nowMs;
+      this.#held.set(sequenceNumber, packet);
+    }
     return true;
   }
 
   /** Returns the next packet; `lost` in place of one that did not arrive in time; undefined while there is none. */
   take(nowMs: number): MediaPacket | 'lost' | undefined {
-    if (this.#next === undefined || this.#held.size === 0) return undefined;
-    const packet = this.#held.get(this.#next);
+    if (this.#next === undefined || this.#isEmpty) return undefined;
+    const packet = this.#inTurn ?? this.#held.get(this.#next);
     if (!packet && nowMs - this.#gapSinceMs < MAX_WAIT_MS) return undefined;
-    this.#held.delete(this.#next);
+    if (this.#inTurn) this.#inTurn = undefined;
+    else this.#held.delete(this.#next);
     this.#next = (this.#next + 1) & 0xffff;
     // Packets missing behind this gap have been missing for as long.
     if (packet && this.#held.size > 0 && !this.#held.has(this.#next)) this.#gapSinceMs = nowMs;
@@ -93,6 +105,7 @@ export class Reorderer {
    * @param durationSamples duration of each of them
    */
   isOver(durationSamples: number): boolean {
+    if (this.#inTurn) return false;
     let missing = Infinity;
     for (const sequenceNumber of this.#held.keys()) {
       missing = Math.min(missing, sequenceDelta(this.#next!, sequenceNumber));
@@ -100,8 +113,13 @@ export class Reorderer {
     return missing > 0 && (missing + 1) * durationSamples > MAX_CONCEALED_SAMPLES;
   }
 
+  #has(sequenceNumber: number): boolean {
+    return this.#inTurn?.sequenceNumber === sequenceNumber || this.#held.has(sequenceNumber);
+  }
+
   /** Forgets the stream; the next packet begins a new one. */
   clear(): void {
+    this.#inTurn = undefined;
     this.#held.clear();
     this.#next = undefined;
   }

@@ -23,6 +23,9 @@ const HEARD_FRAMES = 50;
 /** Number of frames of 20 ms for which a sound must be loud to count as more than a cough. */
 const LASTING_FRAMES = 5;
 
+/** State of a speaker, whether it talks or not. */
+type Heard = { noise: SteadyNoise; talker: Talker | undefined };
+
 type Talker = {
   /** Mean power of the loud packets: pauses do not count. */
   power: RecentPower;
@@ -42,8 +45,7 @@ type Talker = {
 export class ActiveSpeakers<Id> {
   readonly #settings: ActiveSpeakerSettings;
   readonly #talking = new Map<Id, Talker>();
-  /** Noise detection of all speakers, also of those that do not talk. */
-  readonly #noises = new Map<Id, SteadyNoise>();
+  readonly #heard = new Map<Id, Heard>();
   readonly #mixed = new Set<Id>();
   #mixedVersion = 0;
 
@@ -86,9 +88,10 @@ export class ActiveSpeakers<Id> {
     const { thresholdLevel, holdMs } = this.#settings;
     const level = audioLevel ?? thresholdLevel;
     const power = 10 ** (-level / 10);
-    const isNoise = this.#noiseOf(id).isNoise(power, durationSamples);
+    const state = this.#stateOf(id);
+    const isNoise = state.noise.isNoise(power, durationSamples);
     const isLoud = level <= thresholdLevel && !isNoise;
-    const talker = this.#talking.get(id);
+    const { talker } = state;
     if (!talker) {
       if (!isLoud) return false;
       const begun = {
@@ -98,6 +101,7 @@ export class ActiveSpeakers<Id> {
         loudAtMs: nowMs,
         isPausing: false,
       };
+      state.talker = begun;
       this.#talking.set(id, begun);
       count(begun, power, durationSamples / FRAME_SAMPLES);
       this.#admit(id, begun);
@@ -110,7 +114,7 @@ export class ActiveSpeakers<Id> {
     } else if (nowMs - talker.loudAtMs > holdMs) {
       return this.end(id);
     }
-    return !this.#mixed.has(id) && isLoud && this.#admit(id, talker);
+    return isLoud && !this.#mixed.has(id) && this.#admit(id, talker);
   }
 
   /** Removes speakers without a loud packet for the hold time, including those that send nothing. */
@@ -124,13 +128,16 @@ export class ActiveSpeakers<Id> {
 
   /** Removes a speaker. */
   delete(id: Id): boolean {
-    this.#noises.delete(id);
-    return this.end(id);
+    const changed = this.end(id);
+    this.#heard.delete(id);
+    return changed;
   }
 
   /** Ends the talk of a speaker at once. @returns true if the speaker talked */
   end(id: Id): boolean {
     const changed = this.#talking.delete(id);
+    const state = this.#heard.get(id);
+    if (state) state.talker = undefined;
     if (this.#mixed.delete(id)) {
       this.#mixedVersion += 1;
       this.#fill();
@@ -138,17 +145,17 @@ export class ActiveSpeakers<Id> {
     return changed;
   }
 
-  #noiseOf(id: Id): SteadyNoise {
-    let noise = this.#noises.get(id);
-    if (!noise) {
-      noise = new SteadyNoise();
-      this.#noises.set(id, noise);
+  #stateOf(id: Id): Heard {
+    let state = this.#heard.get(id);
+    if (!state) {
+      state = { noise: new SteadyNoise(), talker: undefined };
+      this.#heard.set(id, state);
     }
-    return noise;
+    return state;
   }
 
   #isSteady(id: Id): boolean {
-    return this.#noises.get(id)?.isSteady ?? false;
+    return this.#heard.get(id)?.noise.isSteady ?? false;
   }
 
   /** Mixes `id` if there is a free place, or in place of a speaker that is only noise, or clearly quieter. */

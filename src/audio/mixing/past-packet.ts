@@ -22,35 +22,69 @@ export type PastPacket = MixPacket & {
   isWithheld: boolean;
 };
 
-/** Returns the part of a {@link PastPacket} that a packet which has arrived determines alone. */
-export function presentOf({ sequenceNumber, timestamp, audioLevel, payload }: MediaPacket) {
-  const durationSamples = opusPacketSamples(payload) ?? 0;
-  return { sequenceNumber, timestamp, audioLevel, payload, durationSamples, isLost: false };
-}
+/** State of a speaker when a packet enters the history. */
+type Circumstances = Pick<PastPacket, 'atMs' | 'isPause' | 'isWithheld'>;
 
-/** Returns a replacement for the lost packet after `before`. */
-export function lostAfter(before: PastPacket) {
-  return {
-    sequenceNumber: (before.sequenceNumber + 1) & 0xffff,
-    timestamp: (before.timestamp + before.durationSamples) >>> 0,
-    audioLevel: before.audioLevel,
-    payload: emptyOpusPacket(before.payload),
-    durationSamples: before.durationSamples,
-    isLost: true,
-  };
-}
-
-/** Finds the packets of a stream that decoders can do without: quiet ones of a pause, or behind others that are quiet. */
-export class SparePackets {
+/** Makes the past packets of one stream, and finds those that decoders can do without: quiet ones of a pause, or behind others that are quiet. */
+export class PastPackets {
   #quietSamples = 0;
+  /** Last packet that arrived, and its duration: it is nearly always the next one, whose duration need not be computed again. */
+  #arrived: MediaPacket | undefined;
+  #arrivedSamples = 0;
 
-  /** Takes the next packet of the stream. @returns true if decoders can do without it */
-  take(packet: MediaPacket | 'lost', durationSamples: number, isPause: boolean): boolean {
+  /** Notes a packet that arrived, in order or not. */
+  note(packet: MediaPacket, durationSamples = samplesOf(packet)): void {
+    this.#arrived = packet;
+    this.#arrivedSamples = durationSamples;
+  }
+
+  /**
+   * Takes the next packet of the stream.
+   * @param before the one before it; a lost packet has one
+   */
+  take(
+    next: MediaPacket | 'lost',
+    before: PastPacket | undefined,
+    { atMs, isPause, isWithheld }: Circumstances,
+  ): PastPacket {
+    const isLost = next === 'lost';
+    const { sequenceNumber, timestamp, audioLevel, payload } = isLost ? lostAfter(before!) : next;
+    const durationSamples = isLost ? before!.durationSamples : this.#samplesOf(next);
+    const isSpare = this.#isSpare(next, durationSamples, isPause);
+    return {
+      sequenceNumber,
+      timestamp,
+      audioLevel,
+      payload,
+      durationSamples,
+      atMs,
+      isPause,
+      isSpare,
+      isLost,
+      isWithheld,
+    };
+  }
+
+  #samplesOf(packet: MediaPacket): number {
+    return packet === this.#arrived ? this.#arrivedSamples : samplesOf(packet);
+  }
+
+  #isSpare(packet: MediaPacket | 'lost', durationSamples: number, isPause: boolean): boolean {
     const isQuiet = packet !== 'lost' && isSpareInPause(packet);
     this.#quietSamples = isQuiet ? this.#quietSamples + durationSamples : 0;
     return isQuiet && (isPause || this.#quietSamples > SPARE_AFTER_SAMPLES);
   }
 }
+
+const samplesOf = ({ payload }: MediaPacket) => opusPacketSamples(payload) ?? 0;
+
+/** Returns a replacement for the lost packet after `before`. */
+const lostAfter = (before: PastPacket) => ({
+  sequenceNumber: (before.sequenceNumber + 1) & 0xffff,
+  timestamp: (before.timestamp + before.durationSamples) >>> 0,
+  audioLevel: before.audioLevel,
+  payload: emptyOpusPacket(before.payload),
+});
 
 function isSpareInPause({ audioLevel = 0, payload }: MediaPacket): boolean {
   return audioLevel >= SPARE_LEVEL || isOpusSilence(payload);

@@ -23,8 +23,10 @@ export class RecentPower {
 
   /** Returns the mean power of the last `blocks` blocks, the last of which may be incomplete; 0 if there are none. */
   meanOf(blocks: number): number {
-    let [power, frames] = [0, 0];
-    for (const block of this.#blocks.slice(-blocks)) {
+    let power = 0;
+    let frames = 0;
+    for (let i = Math.max(0, this.#blocks.length - blocks); i < this.#blocks.length; i += 1) {
+      const block = this.#blocks[i]!;
       power += block.power * block.frames;
       frames += block.frames;
     }

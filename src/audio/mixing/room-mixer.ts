@@ -233,15 +233,15 @@ export class RoomMixer {
     const isFirstLong = speaker.noteLength(durationSamples);
     // Muted packets count, too: decoders that begin later are given them.
     if (speaker.staysWithheld(packet.timestamp, nowMs) || isMuted) {
-      this.#withhold(speaker, packet, nowMs);
+      this.#withhold(speaker, packet, durationSamples, nowMs);
       return;
     }
     speaker.isWithheld = false;
     const { audioLevel } = packet;
-    const isInTime = speaker.insert(packet, nowMs);
+    const isInTime = speaker.insert(packet, nowMs, durationSamples);
     // A mixed speaker has a jitter buffer, which counts its own losses.
     if (!isInTime && !speaker.isPlayed) counters.dropped.late += 1;
-    if (speaker.isPlayed) this.#play(speaker, packet, nowMs);
+    if (speaker.isPlayed) this.#play(speaker, packet, durationSamples, nowMs);
     if (this.#activeSpeakers.heard(speaker, audioLevel, durationSamples, nowMs)) {
       if (this.#mayPlanLater) this.#isPlanDue = true;
       else this.#plan();
@@ -251,13 +251,13 @@ export class RoomMixer {
     else if (isFirstLong) this.#plan();
     const isTalking = this.#activeSpeakers.isTalking(speaker);
     if (isTalking) speaker.talkedAtMs = nowMs;
-    this.#forward(speaker, nowMs);
+    this.#forward(speaker, isTalking, nowMs);
     if (!isTalking && nowMs - speaker.talkedAtMs > MAX_PAUSE_MS) this.#endPause(speaker);
   }
 
-  #withhold(speaker: Speaker, packet: MediaPacket, nowMs: number): void {
+  #withhold(speaker: Speaker, packet: MediaPacket, durationSamples: number, nowMs: number): void {
     const wasWithheld = speaker.isWithheld;
-    speaker.withhold(packet, nowMs);
+    speaker.withhold(packet, nowMs, durationSamples);
     if (!wasWithheld) this.#silence(speaker);
   }
 
@@ -281,9 +281,8 @@ export class RoomMixer {
   }
 
   /** Sends the packets of a speaker that are next in order. */
-  #forward(speaker: Speaker, nowMs: number): void {
-    const isPause = !this.#activeSpeakers.isTalking(speaker);
-    speaker.forward(isPause, nowMs, (samples) => this.#concealed(speaker, samples));
+  #forward(speaker: Speaker, isTalking: boolean, nowMs: number): void {
+    speaker.forward(!isTalking, nowMs, (samples) => this.#concealed(speaker, samples));
     if (speaker.noteLoss(nowMs)) this.#plan();
   }
 
@@ -299,9 +298,8 @@ export class RoomMixer {
     }
   }
 
-  #play(speaker: Speaker, packet: MediaPacket, nowMs: number): void {
+  #play(speaker: Speaker, packet: MediaPacket, durationSamples: number, nowMs: number): void {
     const { sequenceNumber, timestamp, payload } = packet;
-    const durationSamples = opusPacketSamples(payload) ?? 0;
     this.#room.insert(speaker.id, { sequenceNumber, timestamp, payload, durationSamples }, nowMs);
   }
 
@@ -445,7 +443,9 @@ export class RoomMixer {
     for (const speaker of added) {
       speaker.isPlayed = true;
       this.#played.set(speaker.id, speaker);
-      for (const packet of speaker.waiting) this.#play(speaker, packet, this.#nowMs);
+      for (const packet of speaker.waiting) {
+        this.#play(speaker, packet, opusPacketSamples(packet.payload) ?? 0, this.#nowMs);
+      }
     }
   }
 
@@ -501,7 +501,7 @@ export class RoomMixer {
   readonly #tick = (tickMs: number, nowMs = tickMs): void => {
     this.#nowMs = nowMs;
     for (const speaker of this.#speakers.values()) {
-      if (this.#activeSpeakers.isTalking(speaker)) this.#forward(speaker, nowMs);
+      if (this.#activeSpeakers.isTalking(speaker)) this.#forward(speaker, true, nowMs);
     }
     // A late thread may still have to report a speaker that ended in the last tick: it must not end
     // twice.

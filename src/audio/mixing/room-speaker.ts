@@ -8,10 +8,10 @@ import { forwardFrame } from './forward-frame.ts';
 import { maxAwaitedMs } from './late-beginning.ts';
 import { FrameSource, type ListenerLeads } from './listener-leads.ts';
 import { LongPackets } from './long-packets.ts';
-import type { HeardSpeaker, Listener } from './subscriptions.ts';
+import { type HeardSpeaker, type Listener, replaced } from './subscriptions.ts';
 import type { AddedSpeaker, SpeakerId } from './mix-plan.ts';
 import { PacketHistory } from './packet-history.ts';
-import { lostAfter, type PastPacket, presentOf, SparePackets } from './past-packet.ts';
+import { type PastPacket, PastPackets } from './past-packet.ts';
 import { UnmutedBeginning } from './unmuted-beginning.ts';
 
 /** End of a pause that is mixed with the word after it: as much as a mix waits for anyway. */
@@ -40,7 +40,7 @@ export class RoomSpeaker implements HeardSpeaker {
   /** Number of streams that have begun without an announcement. */
   #streams = 0;
   readonly #history = new PacketHistory<PastPacket>();
-  readonly #spare = new SparePackets();
+  readonly #past = new PastPackets();
   /** True if the last packet went to a listener that hears this speaker alone. */
   #isHeard = false;
   /** Number of packets that entered the history. */
@@ -105,7 +105,8 @@ export class RoomSpeaker implements HeardSpeaker {
   }
 
   /** Adds a packet. @returns false if it is too late or a duplicate */
-  insert(packet: MediaPacket, nowMs: number): boolean {
+  insert(packet: MediaPacket, nowMs: number, durationSamples?: number): boolean {
+    this.#past.note(packet, durationSamples);
     this.arrivals.add(packet.timestamp, nowMs);
     const isInTime = this.#stream.insert(packet, nowMs);
     const streams = this.#stream.streams + this.splice.restarts;
@@ -170,9 +171,9 @@ export class RoomSpeaker implements HeardSpeaker {
   }
 
   /** Adds a packet that no listener may hear: only decoders that begin later need it. */
-  withhold(packet: MediaPacket, nowMs: number): void {
+  withhold(packet: MediaPacket, nowMs: number, durationSamples: number): void {
     this.isWithheld = true;
-    this.insert(packet, nowMs);
+    this.insert(packet, nowMs, durationSamples);
     while (this.#takeNext(false, nowMs)) {
       if (this.isPlayed) continue;
       this.#passedCount = this.#count;
@@ -187,9 +188,8 @@ export class RoomSpeaker implements HeardSpeaker {
     if (!next) return undefined;
     // Before the first packet none can be missing.
     if (next === 'lost' && !before) return this.#takeNext(isPause, nowMs);
-    const packet = next === 'lost' ? lostAfter(before!) : presentOf(next);
-    const isSpare = this.#spare.take(next, packet.durationSamples, isPause);
-    const past = { ...packet, atMs: nowMs, isPause, isSpare, isWithheld: this.isWithheld };
+    const state = { atMs: nowMs, isPause, isWithheld: this.isWithheld };
+    const past = this.#past.take(next, before, state);
     if (!past.isLost && before?.isLost && carriesCopy(past.payload)) this.#copiedAtMs = nowMs;
     this.#history.push(past);
     this.#count += 1;
@@ -293,8 +293,4 @@ export class RoomSpeaker implements HeardSpeaker {
     this.followers = replaced(this.followers, before, after);
     this.apartFollowers = replaced(this.apartFollowers, before, after);
   }
-}
-
-function replaced(listeners: ReadonlySet<Listener>, before: Listener, after: Listener) {
-  return listeners.has(before) ? new Set([...listeners, after]) : listeners;
 }

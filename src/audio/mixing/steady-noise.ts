@@ -42,8 +42,12 @@ export class SteadyNoise {
   #addBlock(power: number): void {
     this.#blocks.push(power);
     if (this.#blocks.length > STEADY_BLOCKS) this.#blocks.shift();
-    const least = Math.min(...this.#blocks);
-    const most = Math.max(...this.#blocks);
+    let least = power;
+    let most = power;
+    for (const block of this.#blocks) {
+      if (block < least) least = block;
+      if (block > most) most = block;
+    }
     if (most > least * WITHIN_RATIO || most > MOST_POWER) {
       this.#steadyBlocks = Math.min(this.#steadyBlocks, this.#stillSteady(power));
       return;

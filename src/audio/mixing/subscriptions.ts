@@ -279,3 +279,12 @@ function addTo<Key>(sets: Map<Key, Set<Listener>>, key: Key, listener: Listener)
   if (set) set.add(listener);
   else sets.set(key, new Set([listener]));
 }
+
+/** Returns listeners with `after` in place of `before`, if that is one of them. */
+export function replaced(
+  listeners: ReadonlySet<Listener>,
+  before: Listener,
+  after: Listener,
+): ReadonlySet<Listener> {
+  return listeners.has(before) ? new Set([...listeners, after]) : listeners;
+}

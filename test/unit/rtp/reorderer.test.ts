@@ -162,6 +162,51 @@ describe('Reorderer', () => {
     expect(out).toEqual([0, 3, 4, 29, 56, 58]);
   });
 
+  describe('that is not asked for its packets after each', () => {
+    const packetOf = (number: number) => ({
+      sequenceNumber: number,
+      timestamp: number * 960,
+      marker: false,
+      audioLevel: 20,
+      payload: Buffer.of(number),
+    });
+    const waitingIn = (reorderer: Reorderer) =>
+      [...reorderer.waiting].map(({ sequenceNumber }) => sequenceNumber);
+    const take = (reorderer: Reorderer) => {
+      const next = reorderer.take(0);
+      return next === 'lost' ? next : next?.sequenceNumber;
+    };
+
+    test('the next one waits with those behind it, once', () => {
+      const reorderer = new Reorderer();
+      const arrivals = [5, 7, 5, 6, 7, 9];
+      expect(arrivals.map((number) => reorderer.insert(packetOf(number), 0))).toEqual([
+        true,
+        true,
+        false,
+        true,
+        false,
+        true,
+      ]);
+      expect(waitingIn(reorderer)).toEqual([5, 7, 6, 9]);
+      expect(reorderer.isOver(960)).toBe(false);
+      expect([1, 2, 3, 4].map(() => take(reorderer))).toEqual([5, 6, 7, undefined]);
+      expect(waitingIn(reorderer)).toEqual([9]);
+    });
+
+    test('clear(), and another stream, forget the next one', () => {
+      const reorderer = new Reorderer();
+      reorderer.insert(packetOf(5), 0);
+      reorderer.clear();
+      expect(waitingIn(reorderer)).toEqual([]);
+      expect(take(reorderer)).toBe(undefined);
+      reorderer.insert(packetOf(5), 0);
+      reorderer.insert(packetOf(5000), 0);
+      expect(waitingIn(reorderer)).toEqual([5000]);
+      expect([1, 2].map(() => take(reorderer))).toEqual([5000, undefined]);
+    });
+  });
+
   test('clear(): the next one begins anew', () => {
     const { reorderer, out, come } = openStream();
     come(0);
