@@ -76,6 +76,12 @@ export function readSamples(bytes: Buffer, codec: StatelessCodec): Float32Array 
     return samples;
   }
   const step = 1 / FULL_SCALE[codec];
+  // A loop of its own for the codec of most clients that send samples.
+  if (codec === 'pcm_s16le' && bytes.byteOffset % 2 === 0) {
+    const integers = new Int16Array(bytes.buffer, bytes.byteOffset, samples.length);
+    for (let i = 0; i < samples.length; i += 1) samples[i] = integers[i]! * step;
+    return samples;
+  }
   for (let i = 0; i < samples.length; i += 1) samples[i] = readInteger(bytes, i, codec) * step;
   return samples;
 }
@@ -113,21 +119,34 @@ export function writeSamples(samples: Float32Array, codec: StatelessCodec): Buff
     return bytes;
   }
   const fullScale = FULL_SCALE[codec];
+  // A loop of its own for the codec of most clients that hear samples.
+  if (codec === 'pcm_s16le') {
+    for (let i = 0; i < samples.length; i += 1) {
+      const value = rounded(samples[i]!, fullScale);
+      bytes[i * 2] = value;
+      bytes[i * 2 + 1] = value >> 8;
+    }
+    return bytes;
+  }
   for (let i = 0; i < samples.length; i += 1) {
-    const rounded = Math.round(samples[i]! * fullScale);
-    const value =
-      rounded >= fullScale ? fullScale - 1 : rounded < -fullScale ? -fullScale : rounded;
-    writeInteger(bytes, i, value, codec);
+    writeInteger(bytes, i, rounded(samples[i]!, fullScale), codec);
   }
   return bytes;
 }
 
-function writeInteger(bytes: Buffer, index: number, value: number, codec: IntegerCodec): void {
+/** Returns the nearest integer of a sample, saturated. */
+function rounded(sample: number, fullScale: number): number {
+  const value = Math.round(sample * fullScale);
+  return value >= fullScale ? fullScale - 1 : value < -fullScale ? -fullScale : value;
+}
+
+function writeInteger(
+  bytes: Buffer,
+  index: number,
+  value: number,
+  codec: Exclude<IntegerCodec, 'pcm_s16le'>,
+): void {
   switch (codec) {
-    case 'pcm_s16le':
-      bytes[index * 2] = value & 0xff;
-      bytes[index * 2 + 1] = (value >> 8) & 0xff;
-      break;
     case 'pcm_s16be':
       bytes[index * 2] = (value >> 8) & 0xff;
       bytes[index * 2 + 1] = value & 0xff;

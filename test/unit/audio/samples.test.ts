@@ -3,6 +3,7 @@ import { audioLevelOf } from '../../../src/audio/level.ts';
 import { Limiter } from '../../../src/audio/mixing/limiter.ts';
 import { encodeG711, G711_VALUES } from '../../../src/audio/g711.ts';
 import { downmix, readSamples, upmix, writeSamples } from '../../../src/audio/samples.ts';
+import { seededRandom } from '../../support/random.ts';
 
 const sine = (amplitude: number, samples = 4800, frequencyHz = 1000) =>
   Float32Array.from(
@@ -36,6 +37,34 @@ describe('samples', () => {
     for (let i = 0; i < 65_536; i += 1) bytes.writeInt16LE(i - 32_768, i * 2);
     expect(writeSamples(readSamples(bytes, 'pcm_s16le'), 'pcm_s16le').equals(bytes)).toBe(true);
   });
+});
+
+describe('16-bit integers, byte for byte', () => {
+  const random = seededRandom(7);
+  const ODD_VALUES = [NaN, Infinity, -Infinity, -0, 1, -1, 0.5 / 2 ** 15, -0.5 / 2 ** 15, 1.5, -3];
+  const lengths = [0, 1, 2, 319, 960, 5000];
+
+  test.each(lengths)('writeSamples() of %i samples', (length) => {
+    const samples = Float32Array.from({ length }, (_, i) =>
+      i % 5 === 0 ? ODD_VALUES[(i / 5) % ODD_VALUES.length]! : random() * 2.4 - 1.2,
+    );
+    const expected = Buffer.alloc(length * 2);
+    for (const [i, sample] of samples.entries()) {
+      const value = Math.round(sample * 2 ** 15) || 0;
+      expected.writeInt16LE(Math.min(32_767, Math.max(-32_768, value)), i * 2);
+    }
+    expect(writeSamples(samples, 'pcm_s16le')).toEqual(expected);
+  });
+
+  test.each(lengths.flatMap((length) => [0, 1, 2, 3].map((offset) => [length, offset] as const)))(
+    'readSamples() of %i samples, %i bytes into a buffer',
+    (length, offset) => {
+      const whole = Buffer.alloc(length * 2 + 8).map(() => random() * 256);
+      const bytes = Buffer.from(whole.buffer, offset, length * 2);
+      const expected = Float32Array.from({ length }, (_, i) => bytes.readInt16LE(i * 2) / 2 ** 15);
+      expect(readSamples(bytes, 'pcm_s16le')).toEqual(expected);
+    },
+  );
 });
 
 describe('integers of other widths', () => {
