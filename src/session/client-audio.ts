@@ -147,7 +147,7 @@ export class ClientAudio {
    */
   admitSound(): boolean {
     const isFormatUnknown =
-      this.#preferences.out === undefined && this.input.isFormatUnknown(performance.now());
+      this.#preferences.out === undefined && this.input.isFormatUnknown(clock);
     if (!isFormatUnknown) this.#intake.soundSent();
     return !isFormatUnknown;
   }
@@ -204,7 +204,7 @@ export class ClientAudio {
     return {
       out,
       format: this.input.format,
-      isFormatUnknown: this.input.isFormatUnknown(performance.now()),
+      isFormatUnknown: this.input.isFormatUnknown(clock),
       hasSaidNothing: declared === 'auto' && delivery === 'mix' && unknownOut === undefined,
     };
   }
@@ -363,6 +363,8 @@ export class ClientAudio {
     this.#saved = this.#client.settingsChanged();
   }
 }
+
+const clock = () => performance.now();
 
 const nameOf = (out: OutputFormat | undefined) => (out ? formatAudioFormat(out) : 'auto');
 

@@ -72,8 +72,8 @@ export class ClientInput {
   }
 
   /** True while the format that the client sends, and so the one that it understands, is unknown. */
-  isFormatUnknown(nowMs: number): boolean {
-    return this.#input.isFormatUnknown(nowMs);
+  isFormatUnknown(clock: () => number): boolean {
+    return this.#input.isFormatUnknown(clock);
   }
 
   /** Maximum number of bytes per second of the client's format. */

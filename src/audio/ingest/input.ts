@@ -125,10 +125,11 @@ export class AudioInput {
   /**
    * True if the client's format is unknown and it has sent a message within {@link MAX_DOUBT_MS}: the format that it can play is then
    * unknown, too.
+   * @param clock returns the time, ms; read only if it matters
    */
-  isFormatUnknown(nowMs: number): boolean {
+  isFormatUnknown(clock: () => number): boolean {
     const lastAtMs = this.#lastDoubtfulAtMs;
-    return lastAtMs !== undefined && nowMs - lastAtMs < MAX_DOUBT_MS;
+    return lastAtMs !== undefined && clock() - lastAtMs < MAX_DOUBT_MS;
   }
 
   get #lastDoubtfulAtMs(): number | undefined {
