@@ -93,13 +93,14 @@ export async function measureJanus(
 
 const isIdle = ({ speakers }: Scenario) => speakers === 0;
 
-/** Takes the clients of a scenario into the rooms of a server. */
+/** Takes the clients of a scenario into the rooms of a server, from the number `firstRoom` on. */
 export async function openTrial(
   subject: GatewayProcess | FloorProcess,
   scenario: Scenario,
   { packets, signal }: Pick<Bounds, 'packets' | 'signal'>,
+  firstRoom = 0,
 ): Promise<Trial> {
-  const address = (room: number, peer: number) => subject.address(room, peer);
+  const address = (room: number, peer: number) => subject.address(firstRoom + room, peer);
   return new Trial(subject, await Load.connect(scenario, packets, address), signal);
 }
 
