@@ -13,10 +13,14 @@ const BY_CODE = new Map<string, Resource>([
   ['ENOSPC', 'disk'],
   ['EDQUOT', 'disk'],
 ]);
-/** Error messages of a media worker, of mediasoup when it cannot start one, and of a Redis that cannot write its files. */
+/**
+ * Error messages of a media worker, of mediasoup when it cannot start one, of a Redis that cannot write its files, and of Node when it
+ * cannot read the addresses of the machine (libuv gives the positive number of ENFILE and EMFILE).
+ */
 const BY_WORDS: [RegExp, Resource][] = [
   [/^spawn .* EAGAIN$/, 'threads'],
   [/too many open files/, 'descriptors'],
+  [/uv_interface_addresses returned Unknown system error 2[34] /, 'descriptors'],
   [/no more available ports/, 'ports'],
   [/^MISCONF /, 'disk'],
 ];

@@ -1,16 +1,13 @@
 import { readFileSync } from 'node:fs';
 import { isIPv6 } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
 import type { FastifyBaseLogger } from 'fastify';
-import { createWorker } from 'mediasoup';
 import type {
   Router,
   RouterRtpCodecCapability,
   TransportListenInfo,
   WebRtcServer,
   Worker,
-  WorkerSettings,
 } from 'mediasoup/types';
 import type { RtcAddress } from '../../config/listen-addresses.ts';
 import type { Timings } from '../../config/timings.ts';
@@ -18,8 +15,7 @@ import { isBindable } from './bindable.ts';
 import { ListeningRouters } from './listening-router.ts';
 import type { MediaWorkerLoad } from './load.ts';
 import type { MediaSettings } from './media-settings.ts';
-
-const OWN_SESSION = fileURLToPath(new URL('./own-session.sh', import.meta.url));
+import { startWorkerProcess } from './worker-process.ts';
 
 const OPUS: RouterRtpCodecCapability = {
   kind: 'audio',
@@ -96,7 +92,7 @@ export class MediaWorker {
     const port = settings.rtcPort + index;
     const addresses = await usableOf(settings.rtcAddresses(), log);
     const ips = addresses.map(({ ip }) => ip);
-    const worker = await createWorkerThatStays(settings.workerBin, { logLevel: 'warn' });
+    const worker = await startWorkerProcess(settings.workerBin);
     const started = new MediaWorker(worker, index, settings, log);
     try {
       started.#webRtcServer = await worker.createWebRtcServer({
@@ -281,25 +277,6 @@ function isStopped(pid: number): boolean {
     // Its exit event follows.
     return false;
   }
-}
-
-/**
- * Creates a media worker that signals do not end: mediasoup would close it on SIGTERM, and Ctrl-C in a terminal would reach it,
- * while clients still have time to leave.
- */
-function createWorkerThatStays(workerBin: string, settings: WorkerSettings): Promise<Worker> {
-  // mediasoup passes its environment on.
-  process.env['PARTYLINE_MEDIA_WORKER'] = workerBin;
-  const signals = (['SIGINT', 'SIGTERM'] as const).map((signal) => ({
-    signal,
-    ours: process.listeners(signal),
-  }));
-  const worker = createWorker({ ...settings, workerBin: OWN_SESSION });
-  for (const { signal, ours } of signals) {
-    const theirs = process.listeners(signal).filter((listener) => !ours.includes(listener));
-    for (const listener of theirs) process.removeListener(signal, listener);
-  }
-  return worker;
 }
 
 /**

@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
 import { get as getPlain } from 'node:http';
 import { get as getOverTls } from 'node:https';
@@ -98,6 +99,56 @@ test.each([
   attack(url, ATTACKERS);
   await eventually('connections are not accepted', () => isRefusing(gateway));
   expect(await probe(url)).toEqual(ALL_ANSWERED);
+});
+
+const limit = (pid: number, files: number) =>
+  execFileSync('prlimit', ['--pid', String(pid), `--nofile=${files}:`]);
+
+test.each([
+  ['an address that is set', { RTC_LISTEN_IP: '127.0.0.1' }],
+  ['the addresses of the machine', {}],
+])(
+  'a media worker on %s that dies when no descriptor is left is replaced later, and calls go on',
+  async (_name, settings) => {
+    const soon = timingsOf({
+      load: { scrapeEveryMs: 1 },
+      mediaWorkers: { firstReplacementMs: 50, longestReplacementMs: 200 },
+    });
+    const { gateway, ...node } = await start({ USAGE_WORKERS: '0', ...soon, ...settings });
+    const [ada, bob] = [await enter(node, 'ada'), await enter(node, 'bob')];
+    limit(gateway.child.pid!, 3);
+    process.kill(await gateway.descendantPid('mediasoup-worke'), 'SIGKILL');
+    await eventually('it is said', () => gateway.logged('media worker not replaced').length > 0);
+    const tone = await opusTone(1000, 0.5, 500);
+    await play(ada, tone);
+    await eventually('every frame', () => bob.frames.length === tone.length);
+    expect(gateway.child.exitCode).toBe(null);
+
+    limit(gateway.child.pid!, 1024);
+    const starts = () => gateway.logged('media worker started');
+    await eventually('it is replaced', () => starts().length === 2);
+    const [first, second] = starts().map(({ rtcAddresses }) => rtcAddresses);
+    expect(second).toEqual(first);
+    const metrics = await (await fetch(`${node.url}/metrics`)).text();
+    const [, count] =
+      /^partyline_shortages_total\{resource="descriptors"\} (\d+)/m.exec(metrics) ?? [];
+    expect(Number(count)).toBeGreaterThan(0);
+    await ada.ask({ type: 'join', room: 'a', media: 'webrtc' }, 'joined');
+  },
+);
+
+test('an address counts as unusable because of what it is, and not for lack of a descriptor', async () => {
+  const { href } = new URL('../../src/media/bindable.ts', import.meta.url);
+  const script = `
+    import { execFileSync } from 'node:child_process';
+    import { isBindable } from '${href}';
+    const say = (ip) => isBindable(ip).then((is) => console.log(is), ({ code }) => console.log(code));
+    await say('127.0.0.1');
+    await say('192.0.2.1');
+    execFileSync('prlimit', ['--pid', String(process.pid), '--nofile=3:']);
+    await say('127.0.0.1');`;
+  const said = execFileSync(process.execPath, ['--input-type=module', '--eval', script]);
+  expect(said.toString()).toBe('true\nfalse\nEMFILE\n');
 });
 
 test('a rejection that nobody handles is logged, and drains the node', async () => {

@@ -188,6 +188,12 @@ describe('resourceOf()', () => {
     [fault('EAGAIN', 'spawn setpriv'), 'threads'],
     [fault('ERR_WORKER_INIT_FAILED'), 'threads'],
     [new Error('spawn own-session.sh EAGAIN'), 'threads'],
+    [
+      new Error(
+        'A system error occurred: uv_interface_addresses returned Unknown system error 24 (Unknown system error 24)',
+      ),
+      'descriptors',
+    ],
     [fault('ENOSPC'), 'disk'],
     [new Error('MISCONF Errors writing to the AOF file: No space left on device'), 'disk'],
     [new Error("no more available ports [protocol:udp, ip:'127.0.0.1', numAttempt:10]"), 'ports'],

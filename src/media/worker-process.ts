@@ -1,0 +1,54 @@
+import type { ChildProcess } from 'node:child_process';
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import { setImmediate } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { createWorker } from 'mediasoup';
+import type { Worker } from 'mediasoup/types';
+
+const OWN_SESSION = fileURLToPath(new URL('./own-session.sh', import.meta.url));
+
+/**
+ * Starts the process of a media worker. Signals do not end it: mediasoup would close it on SIGTERM, and Ctrl-C in a terminal would
+ * reach it, while clients still have time to leave.
+ * @throws {Error} if its program does not run, or a resource for it is missing
+ */
+export async function startWorkerProcess(workerBin: string): Promise<Worker> {
+  // mediasoup passes its environment on.
+  process.env['PARTYLINE_MEDIA_WORKER'] = workerBin;
+  const signals = (['SIGINT', 'SIGTERM'] as const).map((signal) => ({
+    signal,
+    ours: process.listeners(signal),
+  }));
+  const { result: starting, child } = childOf(() =>
+    createWorker({ logLevel: 'warn', workerBin: OWN_SESSION }),
+  );
+  for (const { signal, ours } of signals) {
+    const theirs = process.listeners(signal).filter((listener) => !ours.includes(listener));
+    for (const listener of theirs) process.removeListener(signal, listener);
+  }
+  let notSpawned: Error | undefined;
+  // Without descriptors a child has no pipes. mediasoup fails at these before it listens for the
+  // error.
+  child?.once('error', (fault) => (notSpawned = fault));
+  try {
+    return await starting;
+  } catch (fault) {
+    // The child's error comes a tick after the call that failed.
+    await setImmediate();
+    throw notSpawned ?? fault;
+  }
+}
+
+/** Returns what `start` returns, and the child process that it has spawned: mediasoup does not hand it out. */
+function childOf<T>(start: () => T): { result: T; child: ChildProcess | undefined } {
+  let child: ChildProcess | undefined;
+  const onSpawn = (message: unknown) => {
+    child = (message as { process: ChildProcess }).process;
+  };
+  subscribe('child_process', onSpawn);
+  try {
+    return { result: start(), child };
+  } finally {
+    unsubscribe('child_process', onSpawn);
+  }
+}
