@@ -16,6 +16,7 @@ const WAITING = [
   'ipv6',
   'leaving',
   'many-accounts',
+  'media-worker-starts',
   'me',
   'metrics',
   'muted',

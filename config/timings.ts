@@ -133,6 +133,10 @@ const TimingsSchema = Type.Object(
       onTheWayMs: ms(200, 'Time that messages to a connection that moved may take to arrive'),
     }),
     mediaWorkers: durations({
+      startWithinMs: ms(
+        20_000,
+        'Time that a media worker has to start before it is killed; it takes 50 ms unless it hangs',
+      ),
       probeEveryMs: ms(500, 'Interval of probes; three without an answer end a media worker'),
       longestWaitMs: ms(5000, 'Time that a room waits for a media worker'),
       firstRoomRetryMs: ms(

@@ -77,7 +77,7 @@ export class MediaWorkerSlot {
     };
   }
 
-  /** Stops replacing media workers, before they are ended on purpose. */
+  /** Stops replacing media workers, before they are ended on purpose; one that is starting is killed. */
   expectExit(): void {
     this.#closing.abort();
     this.#worker?.expectExit();
@@ -91,9 +91,10 @@ export class MediaWorkerSlot {
   }
 
   async #start(): Promise<void> {
-    const worker = await MediaWorker.start(this.#index, this.#settings, this.#log);
+    const { signal } = this.#closing;
+    const worker = await MediaWorker.start(this.#index, this.#settings, this.#log, signal);
     this.#worker = worker;
-    if (this.#closing.signal.aborted) await worker.close();
+    if (signal.aborted) await worker.close();
     else this.#running.resolve();
   }
 

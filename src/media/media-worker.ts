@@ -82,17 +82,24 @@ export class MediaWorker {
 
   /**
    * Starts the `index`-th media worker.
-   * @throws {Error} if its program does not run, or its port is taken
+   * @param signal aborted when it is not needed any more
+   * @throws {Error} if its program does not run or hangs, its port is taken, or `signal` is aborted before its process has started
    */
   static async start(
     index: number,
     settings: MediaSettings,
     log: FastifyBaseLogger,
+    signal?: AbortSignal,
   ): Promise<MediaWorker> {
+    const { workerBin, timings } = settings;
     const port = settings.rtcPort + index;
     const addresses = await usableOf(settings.rtcAddresses(), log);
     const ips = addresses.map(({ ip }) => ip);
-    const worker = await startWorkerProcess(settings.workerBin);
+    const worker = await startWorkerProcess({
+      workerBin,
+      withinMs: timings.startWithinMs,
+      signal,
+    });
     const started = new MediaWorker(worker, index, settings, log);
     try {
       started.#webRtcServer = await worker.createWebRtcServer({

@@ -7,12 +7,22 @@ import type { Worker } from 'mediasoup/types';
 
 const OWN_SESSION = fileURLToPath(new URL('./own-session.sh', import.meta.url));
 
+export type StartOptions = {
+  workerBin: string;
+  /** Time after which a process that has not started is killed, ms. */
+  withinMs: number;
+  /** Aborted when the media worker is not needed any more. */
+  signal: AbortSignal | undefined;
+};
+
 /**
  * Starts the process of a media worker. Signals do not end it: mediasoup would close it on SIGTERM, and Ctrl-C in a terminal would
  * reach it, while clients still have time to leave.
- * @throws {Error} if its program does not run, or a resource for it is missing
+ * @throws {Error} if its program does not run or hangs, a resource for it is missing, or it is not needed any more
  */
-export async function startWorkerProcess(workerBin: string): Promise<Worker> {
+export async function startWorkerProcess(options: StartOptions): Promise<Worker> {
+  const { workerBin, signal: closing } = options;
+  closing?.throwIfAborted();
   // mediasoup passes its environment on.
   process.env['PARTYLINE_MEDIA_WORKER'] = workerBin;
   const signals = (['SIGINT', 'SIGTERM'] as const).map((signal) => ({
@@ -31,11 +41,31 @@ export async function startWorkerProcess(workerBin: string): Promise<Worker> {
   // error.
   child?.once('error', (fault) => (notSpawned = fault));
   try {
-    return await starting;
+    return await beforeDeadline(starting, options);
   } catch (fault) {
+    // It may hang, and mediasoup would wait for it for ever.
+    child?.kill('SIGKILL');
     // The child's error comes a tick after the call that failed.
     await setImmediate();
     throw notSpawned ?? fault;
+  }
+}
+
+/** Awaits the start of a media worker. @throws {Error} if that takes too long, or it is not needed any more */
+async function beforeDeadline(
+  starting: Promise<Worker>,
+  { withinMs, signal }: StartOptions,
+): Promise<Worker> {
+  const { promise: givenUp, reject } = Promise.withResolvers<never>();
+  const late = () => reject(new Error(`the media worker has not started within ${withinMs} ms`));
+  const needless = () => reject(new Error('the media worker is not needed any more'));
+  const deadline = setTimeout(late, withinMs);
+  signal?.addEventListener('abort', needless);
+  try {
+    return await Promise.race([starting, givenUp]);
+  } finally {
+    clearTimeout(deadline);
+    signal?.removeEventListener('abort', needless);
   }
 }
 
