@@ -39,7 +39,7 @@ export class MediaWorkerSlot {
   readonly #closing = new AbortController();
   #worker: MediaWorker | undefined;
   #supervision: Promise<void> = Promise.resolve();
-  #running = Promise.withResolvers<void>();
+  #nextStart = Promise.withResolvers<void>();
   #deathsInARow = 0;
   #restarts = 0;
 
@@ -60,9 +60,12 @@ export class MediaWorkerSlot {
     return this.#worker?.isLost ? undefined : this.#worker;
   }
 
-  /** Resolves when a media worker runs. */
+  /**
+   * Resolves when a media worker runs. Rooms ask at the moment in which theirs is lost, before anything
+   * else here has been told of it.
+   */
   get running(): Promise<void> {
-    return this.#running.promise;
+    return this.worker ? Promise.resolve() : this.#nextStart.promise;
   }
 
   describe(): MediaWorkerDescription {
@@ -95,7 +98,13 @@ export class MediaWorkerSlot {
     const worker = await MediaWorker.start(this.#index, this.#settings, this.#log, signal);
     this.#worker = worker;
     if (signal.aborted) await worker.close();
-    else this.#running.resolve();
+    else this.#announceStart();
+  }
+
+  #announceStart(): void {
+    const { resolve } = this.#nextStart;
+    this.#nextStart = Promise.withResolvers();
+    resolve();
   }
 
   /** Replaces the media worker whenever it is lost, until the slot is closed. */
@@ -104,7 +113,6 @@ export class MediaWorkerSlot {
     while (!signal.aborted) {
       const startedAtMs = performance.now();
       await this.#worker?.lost;
-      this.#running = Promise.withResolvers();
       await this.#worker?.gone;
       if (performance.now() - startedAtMs >= this.#settings.timings.steadyAfterMs)
         this.#deathsInARow = 0;

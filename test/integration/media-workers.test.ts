@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs';
-import { afterEach, describe, expect, test } from 'vitest';
+import { afterEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { DEFAULT_TIMINGS } from '../../config/timings.ts';
 import { readSettings } from '../../config/settings.ts';
 import { MediaWorkerPool } from '../../src/media/media-worker-pool.ts';
@@ -232,6 +232,22 @@ test('a browser whose media worker dies before it is in the room is told when it
   peer.mediaRestarted();
   expect(told).toHaveLength(1);
   peer.close('left');
+});
+
+test('rooms of the only media worker wait for the one in its place, and are not refused before', async () => {
+  const pool = await openPool(1);
+  const warn = vi.spyOn(silentLog, 'warn');
+  onTestFinished(() => warn.mockRestore());
+  const replaced: unknown[] = [];
+  const events = { onLost: () => {}, onReplaced: (router: RoomRouter) => replaced.push(router) };
+  for (let rooms = 0; rooms < 3; rooms += 1) {
+    const media = await RoomMedia.open(pool, silentLog, events);
+    cleanUps.push(() => media.close());
+  }
+  process.kill(firstPidOf(pool), 'SIGKILL');
+  await eventually('each has another router', () => replaced.length === 3);
+  const said = warn.mock.calls.map(([fields, words]) => words ?? fields);
+  expect(said).toEqual(Array(3).fill('media worker of the room died'));
 });
 
 /** RTP parameters that mediasoup takes from a browser: Opus and the audio level. */
