@@ -36,6 +36,7 @@ const WAITING = [
   'resume-limits',
   'resume-settings',
   'room-ports',
+  'room-spread',
   'rooms',
   'rtp-rate',
   'state-format',

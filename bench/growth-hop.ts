@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Producer, Router, Worker } from 'mediasoup/types';
 import { NodePipe } from '../src/media/node-pipe.ts';
-import { pipe } from '../src/media/pipe.ts';
+import { Pipe } from '../src/media/pipe.ts';
 import { PlainLeg } from '../src/media/plain-leg.ts';
 import { parseRtpPacket } from '../src/rtp/packet.ts';
 import { PINNING } from './child.ts';
@@ -128,8 +128,9 @@ class Path {
 }
 
 async function connectWorkers(near: Router, far: Router) {
+  const pipe = await Pipe.open(near, far);
   return async (producer: Producer) => {
-    await pipe(producer, near, far);
+    await pipe.send(producer);
   };
 }
 

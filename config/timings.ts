@@ -144,6 +144,10 @@ const TimingsSchema = Type.Object(
         'Delay after a room whose media worker died has found no other; doubles',
       ),
       longestRoomRetryMs: ms(5000, 'Longest such delay'),
+      spreadAgainAfterMs: ms(
+        5000,
+        'Time after which a room that could not use a further media worker tries again',
+      ),
       firstReplacementMs: ms(500, 'Delay before the second replacement in a row; doubles'),
       longestReplacementMs: ms(30_000, 'Longest such delay'),
       steadyAfterMs: ms(60_000, 'Life after which a death does not count as one in a row'),

@@ -1,6 +1,6 @@
-import type { Router } from 'mediasoup/types';
+import type { Producer, Router } from 'mediasoup/types';
 import type { MediaWorker } from './media-worker.ts';
-import type { Publish } from './pipe.ts';
+import { Pipe, type Publish } from './pipe.ts';
 import { WebRtcLeg, type WebRtcLegEvents } from './webrtc-leg.ts';
 
 export type BranchEvents = {
@@ -15,6 +15,8 @@ export class Branch {
   readonly worker: MediaWorker;
   readonly router: Router;
   readonly #onEmpty: () => void;
+  /** Pipe from the primary branch; undefined on that one, and until it is open. */
+  #pipe: Pipe | undefined;
   #legs = 0;
 
   private constructor(worker: MediaWorker, router: Router, events: BranchEvents) {
@@ -27,6 +29,21 @@ export class Branch {
   /** @throws {Error} if the media worker dies, or hangs, meanwhile */
   static async open(worker: MediaWorker, events: BranchEvents): Promise<Branch> {
     return new Branch(worker, await worker.openRouter(), events);
+  }
+
+  /** Connects it to the primary branch; called once. @throws {Error} if that fails, or a router is closed meanwhile */
+  async connect(primary: Router): Promise<void> {
+    this.#pipe = await Pipe.open(primary, this.router);
+  }
+
+  /** Copies a producer of the primary branch to this one. @returns undefined if one of them is closed meanwhile */
+  async takeFromPrimary(producer: Producer): Promise<Producer | undefined> {
+    return this.#connected.send(producer);
+  }
+
+  /** Copies a producer of this branch to the primary one, in the same way. */
+  async giveToPrimary(producer: Producer): Promise<Producer | undefined> {
+    return this.#connected.fetch(producer);
   }
 
   /** Number of browsers on it, including those whose legs are being opened. */
@@ -51,6 +68,11 @@ export class Branch {
   /** Closes the router, and with it the legs and the pipes to and from other branches. */
   close(): void {
     this.router.close();
+  }
+
+  get #connected(): Pipe {
+    if (this.#pipe) return this.#pipe;
+    throw new Error('the branch is not connected');
   }
 
   #legClosed(): void {

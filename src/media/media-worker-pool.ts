@@ -74,6 +74,7 @@ export class MediaWorkerPool {
       RoomRouter.open(worker, {
         chooseOther: (taken) => this.#choose(taken),
         maxConsumers: this.#settings.routerMaxConsumers,
+        spreadAgainAfterMs: this.timings.spreadAgainAfterMs,
         log: this.#log,
         onLost: () => {
           if (!this.#isExitExpected) onLost();

@@ -1,10 +1,10 @@
 import type { FastifyBaseLogger } from 'fastify';
 import type { Producer, RtpCapabilities } from 'mediasoup/types';
 import type { ListenAddress } from '../../config/listen-addresses.ts';
+import { noteShortage } from '../resources.ts';
 import { Branch } from './branch.ts';
 import type { MediaWorker } from './media-worker.ts';
 import { NodePipe, type PipeSettings } from './node-pipe.ts';
-import { pipe } from './pipe.ts';
 import { PlainLeg } from './plain-leg.ts';
 import { WebRtcInput, type WebRtcInputOptions } from './webrtc-input.ts';
 import { mediaLost, type WebRtcLeg, type WebRtcLegEvents } from './webrtc-leg.ts';
@@ -14,6 +14,8 @@ export type RoomRouterParts = {
   chooseOther: (taken: MediaWorker[]) => MediaWorker | undefined;
   /** Number of consumers on one media worker from which the next browser goes to another. */
   maxConsumers: number;
+  /** Time after an attempt to use a further media worker that failed, until the next one, ms. */
+  spreadAgainAfterMs: number;
   log: FastifyBaseLogger;
   /** Called once, when one of its media workers died and the whole room router has closed. */
   onLost: () => void;
@@ -31,6 +33,7 @@ export class RoomRouter {
   readonly #branches: Branch[];
   readonly #opening = new Set<Branch>();
   #spreading: Promise<boolean> | undefined;
+  #spreadNotBeforeMs = 0;
   /** Producers, as they are on the primary branch. */
   readonly #producers = new Set<Producer>();
   #plainLeg: PlainLeg | undefined;
@@ -113,7 +116,7 @@ export class RoomRouter {
     const others = [...this.#branches, ...this.#opening].filter(
       (branch) => branch !== this.#primary && branch !== origin,
     );
-    await Promise.all(others.map(({ router }) => pipe(producer, this.#primary.router, router)));
+    await Promise.all(others.map((branch) => branch.takeFromPrimary(producer)));
   }
 
   /** Opens this node's end of a pipe to the same room on another node. */
@@ -132,7 +135,7 @@ export class RoomRouter {
 
   async #publishedOn(branch: Branch, producer: Producer): Promise<void> {
     if (branch === this.#primary) return this.published(producer);
-    const onPrimary = await pipe(producer, branch.router, this.#primary.router);
+    const onPrimary = await branch.giveToPrimary(producer);
     if (onPrimary) await this.published(onPrimary, branch);
   }
 
@@ -156,9 +159,10 @@ export class RoomRouter {
     return legs * this.#producers.size < this.#parts.maxConsumers;
   }
 
-  /** Opens another branch, and pipes every producer to it; returns false if that fails. */
+  /** Opens another branch, and pipes every producer to it; returns false if that fails, or has failed a moment ago. */
   async #spread(): Promise<boolean> {
-    const { chooseOther, log } = this.#parts;
+    if (performance.now() < this.#spreadNotBeforeMs) return false;
+    const { chooseOther, spreadAgainAfterMs, log } = this.#parts;
     const worker = chooseOther(this.#branches.map((branch) => branch.worker));
     if (!worker || this.#closed) return false;
     let branch: Branch | undefined;
@@ -171,19 +175,19 @@ export class RoomRouter {
       return true;
     } catch (fault) {
       branch?.close();
+      noteShortage(fault);
+      this.#spreadNotBeforeMs = performance.now() + spreadAgainAfterMs;
       log.warn({ err: fault, mediaWorker: worker.index }, 'room not spread');
       return false;
     }
   }
 
   async #fill(branch: Branch): Promise<void> {
+    await branch.connect(this.#primary.router);
     if (this.#closed) throw new Error('the room was closed meanwhile');
     this.#opening.add(branch);
     try {
-      const { router: primary } = this.#primary;
-      await Promise.all(
-        [...this.#producers].map((producer) => pipe(producer, primary, branch.router)),
-      );
+      await Promise.all([...this.#producers].map((producer) => branch.takeFromPrimary(producer)));
       if (branch.router.closed) throw new Error('closed meanwhile');
       this.#branches.push(branch);
     } finally {

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { DEFAULT_TIMINGS } from '../../config/timings.ts';
 import { readSettings } from '../../config/settings.ts';
 import { MediaWorker } from '../../src/media/media-worker.ts';
-import { pipe } from '../../src/media/pipe.ts';
+import { Pipe } from '../../src/media/pipe.ts';
 import { PlainLeg } from '../../src/media/plain-leg.ts';
 import { parseRtpPacket, type RtpPacket, writeRtpPacket } from '../../src/rtp/packet.ts';
 import { Packetizer } from '../../src/rtp/packetizer.ts';
@@ -33,10 +33,11 @@ async function openPipe() {
   const rtcPort = freeRtcPort();
   const [here, there] = await Promise.all([startWorker(0, rtcPort), startWorker(1, rtcPort)]);
   const [near, far] = await Promise.all([here.openRouter(), there.openRouter()]);
+  const pipe = await Pipe.open(near, far);
   const published: Producer[] = [];
   const nearLeg = await PlainLeg.open(near, async (producer) => {
     published.push(producer);
-    const piped = await pipe(producer, near, far);
+    const piped = await pipe.send(producer);
     if (piped) published.push(piped);
   });
   const farLeg = await PlainLeg.open(far, async () => {});

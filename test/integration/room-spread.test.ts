@@ -1,0 +1,68 @@
+import { execFileSync } from 'node:child_process';
+import { readdirSync } from 'node:fs';
+import { expect, onTestFinished, test, vi } from 'vitest';
+import { DEFAULT_TIMINGS } from '../../config/timings.ts';
+import { readSettings } from '../../config/settings.ts';
+import { counters } from '../../src/counters.ts';
+import { MediaWorkerPool } from '../../src/media/media-worker-pool.ts';
+import type { RoomRouter } from '../../src/media/room-router.ts';
+import { eventually, freeRtcPort, silentLog } from '../support/gateway.ts';
+import { useStack } from '../support/use-stack.ts';
+
+/** Rooms whose browsers are spread over several media workers: real processes, without sound. */
+
+const { cleanUps } = useStack();
+
+async function openPool(
+  mediaWorkers: number,
+  routerMaxConsumers: number,
+  timings: Partial<typeof DEFAULT_TIMINGS.mediaWorkers> = {},
+): Promise<MediaWorkerPool> {
+  const pool = await MediaWorkerPool.open(
+    {
+      mediaWorkers,
+      workerBin: readSettings({}).MEDIASOUP_WORKER_BIN,
+      rtcAddresses: () => [{ ip: '127.0.0.1', takesTcp: true, isSet: true }],
+      routerMaxConsumers,
+      rtcPort: freeRtcPort(),
+      timings: { ...DEFAULT_TIMINGS.mediaWorkers, ...timings },
+    },
+    silentLog,
+  );
+  cleanUps.push(() => pool.close());
+  return pool;
+}
+
+const join = (room: RoomRouter) => room.openWebRtcLeg({ onFault: () => {} } as never);
+const limit = (pid: number, files: number) =>
+  execFileSync('prlimit', ['--pid', String(pid), `--nofile=${files}:`]);
+const filesOf = (pid: number) => readdirSync(`/proc/${pid}/fd`).length;
+const routersOf = (pool: MediaWorkerPool) => pool.describe().map(({ routers }) => routers);
+
+test('a room that cannot be spread leaves nothing open, counts the shortage, and tries again only later', async () => {
+  const warn = vi.spyOn(silentLog, 'warn');
+  onTestFinished(() => warn.mockRestore());
+  const failures = () => warn.mock.calls.filter(([, words]) => words === 'room not spread').length;
+  const pool = await openPool(2, 1, { spreadAgainAfterMs: 1500 });
+  const [first, second] = pool.pids as [number, number];
+  const room = await pool.openRouter(() => {});
+  cleanUps.push(() => room.close());
+  await room.plainLeg.produce();
+  await join(room);
+  const before = { files: filesOf(first), shortages: counters.shortages.descriptors };
+  limit(second, 3);
+  const failedAtMs = performance.now();
+  for (let browsers = 0; browsers < 3; browsers += 1) await join(room);
+  await eventually('its end of the pipe is closed', () => filesOf(first) === before.files, 5000);
+  expect(failures()).toBe(1);
+  expect(counters.shortages.descriptors).toBe(before.shortages + 1);
+  expect(routersOf(pool)).toEqual([1, 0]);
+
+  limit(second, 1024);
+  await eventually('it is spread', async () => {
+    await join(room);
+    return routersOf(pool)[1] === 1;
+  });
+  expect(performance.now() - failedAtMs).toBeGreaterThan(1500);
+  expect(failures()).toBe(1);
+});
