@@ -46,14 +46,22 @@ export class Branch {
     return this.#connected.fetch(producer);
   }
 
-  /** Number of browsers on it, including those whose legs are being opened. */
+  /** Number of browsers on it, including those for which a leg is reserved. */
   get legs(): number {
     return this.#legs;
   }
 
-  /** @param publish called with each producer of the browser before any other listener */
-  async openLeg(events: WebRtcLegEvents, publish: Publish): Promise<WebRtcLeg> {
+  /** Counts one more browser, for which {@link openLeg} is called next. @returns the branch itself */
+  reserveLeg(): this {
     this.#legs += 1;
+    return this;
+  }
+
+  /**
+   * Opens the leg that was reserved; it counts no more if that fails, or when it closes.
+   * @param publish called with each producer of the browser before any other listener
+   */
+  async openLeg(events: WebRtcLegEvents, publish: Publish): Promise<WebRtcLeg> {
     const { router, worker } = this;
     const { webRtcServer } = worker;
     try {

@@ -78,7 +78,7 @@ export class RoomRouter {
    */
   async openWebRtcLeg(events: WebRtcLegEvents): Promise<WebRtcLeg> {
     try {
-      const branch = await this.#branchForLeg();
+      const branch = await this.#reserveLeg();
       return await branch.openLeg(events, (producer) => this.#publishedOn(branch, producer));
     } catch (fault) {
       if (this.#closed) throw mediaLost(fault);
@@ -140,17 +140,17 @@ export class RoomRouter {
   }
 
   /**
-   * Returns the first branch with capacity; if none has any and there is no further media worker, the one
-   * with the fewest legs.
+   * Reserves a leg on the first branch with capacity; if none has any and there is no further media worker, on the one
+   * with the fewest legs. Browsers that come at the same moment see each other's reservations.
    */
-  async #branchForLeg(): Promise<Branch> {
+  async #reserveLeg(): Promise<Branch> {
     for (;;) {
       const roomy = this.#branches.find((branch) => this.#hasRoom(branch));
-      if (roomy) return roomy;
+      if (roomy) return roomy.reserveLeg();
       this.#spreading ??= this.#spread().finally(() => (this.#spreading = undefined));
       if (await this.#spreading) continue;
       const [emptiest] = this.#branches.toSorted((one, other) => one.legs - other.legs);
-      return emptiest ?? this.#primary;
+      return (emptiest ?? this.#primary).reserveLeg();
     }
   }
 

@@ -1,11 +1,14 @@
 import { execFileSync } from 'node:child_process';
 import { readdirSync } from 'node:fs';
+import { observer } from 'mediasoup';
+import type { WebRtcServer } from 'mediasoup/types';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { DEFAULT_TIMINGS } from '../../config/timings.ts';
 import { readSettings } from '../../config/settings.ts';
 import { counters } from '../../src/counters.ts';
 import { MediaWorkerPool } from '../../src/media/media-worker-pool.ts';
 import type { RoomRouter } from '../../src/media/room-router.ts';
+import { WebRtcLeg } from '../../src/media/webrtc-leg.ts';
 import { eventually, freeRtcPort, silentLog } from '../support/gateway.ts';
 import { useStack } from '../support/use-stack.ts';
 
@@ -37,6 +40,17 @@ const join = (room: RoomRouter) => room.openWebRtcLeg({ onFault: () => {} } as n
 const limit = (pid: number, files: number) =>
   execFileSync('prlimit', ['--pid', String(pid), `--nofile=${files}:`]);
 const filesOf = (pid: number) => readdirSync(`/proc/${pid}/fd`).length;
+
+/** Servers of the media workers, by process id. */
+const servers = new Map<number, WebRtcServer>();
+observer.on('newworker', ({ pid, observer: events }) =>
+  events.on('newwebrtcserver', (server) => servers.set(pid, server)),
+);
+/** Counts the browsers on each media worker, which have two transports each. */
+const legsOf = (pool: MediaWorkerPool) =>
+  Promise.all(
+    pool.pids.map(async (pid) => (await servers.get(pid)!.dump()).webRtcTransportIds.length / 2),
+  );
 const routersOf = (pool: MediaWorkerPool) => pool.describe().map(({ routers }) => routers);
 
 test('a room that cannot be spread leaves nothing open, counts the shortage, and tries again only later', async () => {
@@ -65,4 +79,32 @@ test('a room that cannot be spread leaves nothing open, counts the shortage, and
   });
   expect(performance.now() - failedAtMs).toBeGreaterThan(1500);
   expect(failures()).toBe(1);
+});
+
+/** Opens the router of a room with speakers, and browsers that come at the same moment. */
+async function crowd(pool: MediaWorkerPool, speakers: number, browsers: number) {
+  const room = await pool.openRouter(() => {});
+  cleanUps.push(() => room.close());
+  for (let speaker = 0; speaker < speakers; speaker += 1) await room.plainLeg.produce();
+  await Promise.all(Array.from({ length: browsers }, () => join(room)));
+  return { room };
+}
+
+test('browsers that come at the same moment are spread as if they had come one after the other', async () => {
+  const pool = await openPool(3, 8);
+  await crowd(pool, 4, 12);
+  expect(routersOf(pool)).toEqual([1, 1, 1]);
+  expect(await legsOf(pool)).toEqual([4, 4, 4]);
+});
+
+test('a browser that cannot be let in takes no capacity from the next one', async () => {
+  const pool = await openPool(2, 8);
+  const { room } = await crowd(pool, 4, 1);
+  const open = vi.spyOn(WebRtcLeg, 'open').mockRejectedValueOnce(new Error('refused'));
+  onTestFinished(() => open.mockRestore());
+  await expect(join(room)).rejects.toThrow('refused');
+  await join(room);
+  expect(await legsOf(pool)).toEqual([2, 0]);
+  await join(room);
+  expect(await legsOf(pool)).toEqual([2, 1]);
 });
