@@ -67,13 +67,15 @@ export class MediaWorkerPool {
    * Opens the router of one room on the media worker with the least load; while none runs, on the first that is replaced. If a
    * media worker lives but cannot open it, for example because it has no descriptor left, another one is tried.
    * @param onLost called once if a media worker of the router dies
+   * @param expectedSpeakers number of speakers that are about to come, of a router that it replaces
    * @throws {PartylineError} `overloaded` if none has been replaced within 5 s; {Error} if none can open it
    */
-  openRouter(onLost: () => void): Promise<RoomRouter> {
+  openRouter(onLost: () => void, expectedSpeakers = 0): Promise<RoomRouter> {
     return this.#openOnOne((worker) =>
       RoomRouter.open(worker, {
         chooseOther: (taken) => this.#choose(taken),
         maxConsumers: this.#settings.routerMaxConsumers,
+        expectedSpeakers,
         spreadAgainAfterMs: this.timings.spreadAgainAfterMs,
         log: this.#log,
         onLost: () => {

@@ -14,6 +14,8 @@ export type RoomRouterParts = {
   chooseOther: (taken: MediaWorker[]) => MediaWorker | undefined;
   /** Number of consumers on one media worker from which the next browser goes to another. */
   maxConsumers: number;
+  /** Number of speakers of the room before its media worker was lost, who are about to come back. */
+  expectedSpeakers: number;
   /** Time after an attempt to use a further media worker that failed, until the next one, ms. */
   spreadAgainAfterMs: number;
   log: FastifyBaseLogger;
@@ -36,6 +38,7 @@ export class RoomRouter {
   #spreadNotBeforeMs = 0;
   /** Producers, as they are on the primary branch. */
   readonly #producers = new Set<Producer>();
+  #leastSpeakers: number;
   #plainLeg: PlainLeg | undefined;
   #closed = false;
 
@@ -43,6 +46,7 @@ export class RoomRouter {
     this.#primary = primary;
     this.#branches = [primary];
     this.#parts = parts;
+    this.#leastSpeakers = parts.expectedSpeakers;
   }
 
   /** @throws {Error} if the media worker dies or hangs meanwhile */
@@ -61,6 +65,14 @@ export class RoomRouter {
       room.close();
       throw fault;
     }
+  }
+
+  /**
+   * Number of speakers, including those of the router before it that may come back: each that ends is expected no more. When a
+   * media worker is lost, the number remains, for the next router.
+   */
+  get expectedSpeakers(): number {
+    return Math.max(this.#producers.size, this.#leastSpeakers);
   }
 
   get plainLeg(): PlainLeg {
@@ -112,7 +124,7 @@ export class RoomRouter {
    */
   async published(producer: Producer, origin = this.#primary): Promise<void> {
     this.#producers.add(producer);
-    producer.observer.once('close', () => this.#producers.delete(producer));
+    producer.observer.once('close', () => this.#producerClosed(producer));
     const others = [...this.#branches, ...this.#opening].filter(
       (branch) => branch !== this.#primary && branch !== origin,
     );
@@ -131,6 +143,13 @@ export class RoomRouter {
     this.#closed = true;
     this.#plainLeg?.close();
     for (const branch of [...this.#branches, ...this.#opening]) branch.close();
+  }
+
+  #producerClosed(producer: Producer): void {
+    // Its media worker was lost, or the room is over.
+    if (this.#branches.some(({ router }) => router.closed)) return;
+    this.#producers.delete(producer);
+    if (this.#leastSpeakers > 0) this.#leastSpeakers -= 1;
   }
 
   async #publishedOn(branch: Branch, producer: Producer): Promise<void> {
@@ -156,7 +175,7 @@ export class RoomRouter {
 
   /** True if a branch can take one more browser: each one may consume every producer. */
   #hasRoom({ legs }: Branch): boolean {
-    return legs * this.#producers.size < this.#parts.maxConsumers;
+    return legs * this.expectedSpeakers < this.#parts.maxConsumers;
   }
 
   /** Opens another branch, and pipes every producer to it; returns false if that fails, or has failed a moment ago. */

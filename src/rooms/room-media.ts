@@ -104,6 +104,7 @@ export class RoomMedia {
   }
 
   #lost(): void {
+    const speakers = this.#router?.expectedSpeakers;
     this.#router = undefined;
     if (this.#closing.signal.aborted) return;
     // When all processes are ended at once, this one may see the others end before its own signal.
@@ -111,7 +112,7 @@ export class RoomMedia {
       if (!this.#pool.isExitExpected) this.#log.warn('media worker of the room died');
     });
     this.#events.onLost();
-    this.#replacing = this.#replace();
+    this.#replacing = this.#replace(speakers);
     // It fails only if the room was closed.
     this.#replacing.catch(() => {});
   }
@@ -119,13 +120,14 @@ export class RoomMedia {
   /**
    * Opens a router on another media worker; retries with growing delays for as long as the room exists,
    * because media workers may die one after the other.
+   * @param speakers number of speakers that the lost router had
    */
-  async #replace(): Promise<RoomRouter> {
+  async #replace(speakers: number | undefined): Promise<RoomRouter> {
     const { signal } = this.#closing;
     const { firstRoomRetryMs, longestRoomRetryMs } = this.#pool.timings;
     for (let waitMs = firstRoomRetryMs; ; waitMs = Math.min(2 * waitMs, longestRoomRetryMs)) {
       try {
-        const router = await this.#pool.openRouter(() => this.#lost());
+        const router = await this.#pool.openRouter(() => this.#lost(), speakers);
         if (signal.aborted) router.close();
         signal.throwIfAborted();
         this.#router = router;

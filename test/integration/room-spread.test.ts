@@ -9,6 +9,7 @@ import { counters } from '../../src/counters.ts';
 import { MediaWorkerPool } from '../../src/media/media-worker-pool.ts';
 import type { RoomRouter } from '../../src/media/room-router.ts';
 import { WebRtcLeg } from '../../src/media/webrtc-leg.ts';
+import { RoomMedia } from '../../src/rooms/room-media.ts';
 import { eventually, freeRtcPort, silentLog } from '../support/gateway.ts';
 import { useStack } from '../support/use-stack.ts';
 
@@ -108,3 +109,46 @@ test('a browser that cannot be let in takes no capacity from the next one', asyn
   await join(room);
   expect(await legsOf(pool)).toEqual([2, 1]);
 });
+
+/** RTP parameters of a browser's microphone. */
+const rtpParameters = {
+  mid: '0',
+  codecs: [{ mimeType: 'audio/opus', payloadType: 111, clockRate: 48000, channels: 2 }],
+  headerExtensions: [{ uri: 'urn:ietf:params:rtp-hdrext:ssrc-audio-level' as const, id: 1 }],
+  encodings: [{ ssrc: 1000 }],
+  rtcp: { cname: 'test' },
+};
+
+test.each(['first', 'second'] as const)(
+  'a room that is rebuilt after the death of its %s media worker expects the speakers that it had',
+  async (which) => {
+    const pool = await openPool(2, 8);
+    const rebuilt: RoomRouter[] = [];
+    const media = await RoomMedia.open(pool, silentLog, {
+      onLost: () => {},
+      onReplaced: (router) => rebuilt.push(router),
+    });
+    cleanUps.push(() => media.close());
+    const lose = async (pid = 0) => {
+      const before = rebuilt.length;
+      process.kill(pid, 'SIGKILL');
+      await eventually('it is rebuilt', () => rebuilt.length > before && pool.pids.length === 2);
+    };
+    for (let speaker = 0; speaker < 3; speaker += 1) await media.router.plainLeg.produce();
+    (await media.router.plainLeg.produce()).close();
+    for (let browsers = 0; browsers < 3; browsers += 1) await join(media.router);
+    const fourth = await join(media.router);
+    await fourth.produce(fourth.sendTransport.id, rtpParameters);
+    expect(await legsOf(pool)).toEqual([3, 1]);
+    await lose(which === 'first' ? pool.pids[0] : pool.pids[1]);
+    // No client has spoken in this one yet.
+    await lose(pool.describe().find(({ routers }) => routers === 1)?.pid);
+    await Promise.all(Array.from({ length: 6 }, () => join(media.router)));
+    expect(await legsOf(pool)).toEqual([3, 3]);
+    expect(media.router.expectedSpeakers).toBe(4);
+    // Speakers that end are expected no more.
+    const speaker = await media.router.plainLeg.produce();
+    speaker.close();
+    expect(media.router.expectedSpeakers).toBe(3);
+  },
+);

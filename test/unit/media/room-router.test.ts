@@ -15,6 +15,7 @@ async function openOnDying(createPlainTransport: (router: EventEmitter) => Promi
   const opening = RoomRouter.open(worker, {
     chooseOther: () => undefined,
     maxConsumers: 1,
+    expectedSpeakers: 0,
     spreadAgainAfterMs: 1,
     log: silentLog,
     onLost: () => (losses += 1),
