@@ -1,137 +1,25 @@
 import { expect, test, vi } from 'vitest';
-import { TestBrowser } from '../support/browser.ts';
 import type { TestClient } from '../support/client.ts';
-import { TestProxy } from '../support/proxy.ts';
 import { SETTLING } from '../support/settling.ts';
-import { slownessOfMachine } from '../support/slowness.ts';
+import { amplitudeOf, decodeOpus, lastSecondOf, toDb } from '../support/sound.ts';
 import {
-  amplitudeOf,
-  decodeOpus,
-  keepPlaying,
-  lastSecondOf,
-  opusTone,
-  peakHz,
-  toDb,
-} from '../support/sound.ts';
-import { useStack } from '../support/use-stack.ts';
+  commotionOf,
+  expectHeard,
+  expectMuteAndLeave,
+  expectToHear,
+  KEEP,
+  SPOKEN,
+  toneOf,
+  useKitchen,
+} from '../support/use-kitchen.ts';
 
 /** A browser whose connection is lost, and who is back: to its transports, or on another node to new ones. */
 
-const ROOM = 'kitchen';
-/** The amplitude of all that is said. */
-const SPOKEN = 0.5;
-const KEEP = { RESUME_MS: '15000' };
-const FRAME_MS = 20;
-/** On the machine on which the limits of tests were set: a slower one takes as much longer (decision 191). */
-const MAX_GAP_MS = 100;
-
-const { openGateway, openNodes, enter, cleanUps } = useStack();
-
-const keep = <T extends { close(): Promise<void> }>(part: T): T => {
-  cleanUps.push(() => part.close());
-  return part;
-};
-
-const inKitchen = (node: { url: string; apiKey: string }, peer: string) =>
-  enter(node, peer, { room: ROOM });
-const openProxy = async (target: string) => keep(await TestProxy.open(target));
-
-async function openBrowser(url: string, apiKey: string, peer: string, microphoneHz = 800) {
-  const browser = keep(await TestBrowser.openRaw(url, microphoneHz));
-  await browser.join(ROOM, peer, apiKey);
-  return browser;
-}
-
-const toneOf = (frequencyHz: number) => opusTone(frequencyHz, SPOKEN, 10_000);
-const say = (client: TestClient, tone: Buffer[]) => keep(keepPlaying(client, tone));
-
-/** Messages that told the others of a peer's coming and going. */
-const commotionOf = (peer: string, { messages }: TestClient) =>
-  messages
-    .filter(({ type }) => type === 'peer_joined' || type === 'peer_left')
-    .filter((message) => 'peer' in message && message.peer === peer)
-    .map(({ type }) => type);
-
-const expectHeard = (legacy: TestClient, frequencyHz = 800) =>
-  vi.waitFor(async () => {
-    expect(legacy.frames.length).toBeGreaterThan(75);
-    expect(peakHz(await lastSecondOf(legacy))).toBe(frequencyHz);
-  }, SETTLING);
-const expectToHear = (browser: TestBrowser, peer: string, frequencyHz: number) =>
-  vi.waitFor(async () => expect(peakHz(await browser.hear(peer))).toBe(frequencyHz), SETTLING);
+const { openGateway, openNodes, inKitchen, openProxy, openBrowser, say, openTalk } = useKitchen();
 
 /** The highest sample of all that a listener has heard. */
 const loudest = async ({ frames }: TestClient) =>
   (await decodeOpus(frames)).reduce((most, sample) => Math.max(most, Math.abs(sample)), 0);
-
-const expectNothing = (legacy: TestClient) =>
-  vi.waitFor(async () => {
-    const before = legacy.frames.length;
-    await new Promise((resolve) => setTimeout(resolve, 500));
-    expect(legacy.frames.length).toBe(before);
-  }, SETTLING);
-
-/** The buttons still do what they say. */
-async function expectMuteAndLeave(browser: TestBrowser, peer: string, legacy: TestClient) {
-  await browser.page.click('#mute');
-  await expectNothing(legacy);
-  await browser.page.click('#mute');
-  legacy.frames.length = 0;
-  await expectHeard(legacy);
-  await browser.page.click('#leave');
-  await vi.waitFor(() => expect(commotionOf(peer, legacy).at(-1)).toBe('peer_left'), SETTLING);
-}
-
-test('a connection is cut for 3 s: the sound goes on both ways, and then all is as it should be', async () => {
-  const slownessBefore = await slownessOfMachine();
-  const { url, apiKey } = await openGateway(KEEP);
-  const gateway = { url, apiKey };
-  const proxy = await openProxy(url);
-  const [legacy, going] = [await inKitchen(gateway, 'door phone'), await inKitchen(gateway, 'eve')];
-  say(legacy, await toneOf(1000));
-  const browser = await openBrowser(proxy.url, apiKey, 'Ada');
-  await expectToHear(browser, 'door phone', 1000);
-  await expectHeard(legacy);
-  // Long work is done before and after: the gateway runs in this process, too.
-  const tone = await toneOf(2000);
-  const endListening = await browser.listenTo('door phone');
-  const fromMs = performance.now();
-  // Frames are counted at the moments of the browser's own counts, however long its answers take.
-  const heardAtMs: number[] = [];
-  legacy.onFrame = () => heardAtMs.push(Date.now());
-  const before = await browser.packetsSent();
-
-  proxy.cut();
-  const status = browser.page.locator('#room-status');
-  await vi.waitFor(
-    async () => expect(await status.innerText()).toMatch(/audio continues/),
-    SETTLING,
-  );
-  await going.close();
-  const coming = await inKitchen(gateway, 'bob');
-  const speech = say(coming, tone);
-  await new Promise((resolve) => setTimeout(resolve, fromMs + 3000 - performance.now()));
-  proxy.leadTo(url);
-
-  await browser.person('bob').waitFor();
-  await new Promise((resolve) => setTimeout(resolve, 1000));
-  // Counted by what was sent: a machine that is too busy to speak for a moment is not silence.
-  const after = await browser.packetsSent();
-  const sent = after.packets - before.packets;
-  const missing = sent - heardAtMs.filter((ms) => ms > before.atMs && ms <= after.atMs).length;
-  expect(sent).toBeGreaterThan(3000 / FRAME_MS / 2);
-  const silentMs = await endListening();
-  expect(await browser.names()).toEqual(['Ada', 'door phone', 'bob']);
-  await expectToHear(browser, 'bob', 2000);
-  expect(commotionOf('Ada', legacy)).toEqual(['peer_joined']);
-  await speech.close();
-  await expectMuteAndLeave(browser, 'Ada', legacy);
-  // Measured without the browser's own load.
-  await browser.close();
-  const mostMs = MAX_GAP_MS * Math.max(slownessBefore, await slownessOfMachine());
-  expect(silentMs).toBeLessThan(mostMs);
-  expect(missing * FRAME_MS).toBeLessThan(mostMs);
-});
 
 test('its node goes away: the browser is on another, nobody saw it leave, and it talks again', async () => {
   const [one, other] = await openNodes(2, { ...KEEP, DRAIN_MS: '3000' });
@@ -150,41 +38,6 @@ test('its node goes away: the browser is on another, nobody saw it leave, and it
   await expectToHear(browser, 'door phone', 1000);
   expect(commotionOf('Ada', legacy)).toEqual(['peer_joined']);
   await expectMuteAndLeave(browser, 'Ada', legacy);
-});
-
-/** A browser and a WebSocket peer who hear each other, and the way of the browser's, which can be cut. */
-async function openTalk(environment: Record<string, string>) {
-  const gateway = await openGateway({ ...environment, MEDIA_WORKERS: '1' });
-  const proxy = await openProxy(gateway.url);
-  const legacy = await inKitchen(gateway, 'door phone');
-  say(legacy, await toneOf(1000));
-  const browser = await openBrowser(proxy.url, gateway.apiKey, 'Ada');
-  await expectToHear(browser, 'door phone', 1000);
-  await expectHeard(legacy);
-  const cut = async () => {
-    proxy.cut();
-    const status = browser.page.locator('#room-status');
-    await vi.waitFor(
-      async () => expect(await status.innerText()).toMatch(/Trying again/),
-      SETTLING,
-    );
-  };
-  return { gateway, legacy, browser, cut, restore: () => proxy.leadTo(gateway.url) };
-}
-
-test('unreachable for most of the time for which its place is kept: the browser is back in time', async () => {
-  const keptMs = Math.round(6000 * (await slownessOfMachine()));
-  const { legacy, browser, cut, restore } = await openTalk({ RESUME_MS: String(keptMs) });
-  const fromMs = performance.now();
-  await cut();
-  await new Promise((resolve) => setTimeout(resolve, fromMs + 0.58 * keptMs - performance.now()));
-  restore();
-  const status = browser.page.locator('#room-status');
-  await vi.waitFor(
-    async () => expect(await status.innerText()).toMatch(/You are in the room/),
-    SETTLING,
-  );
-  expect(commotionOf('Ada', legacy)).toEqual(['peer_joined']);
 });
 
 test('Mute while the connection is away: silent at once, and the others are told later', async () => {
