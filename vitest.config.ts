@@ -124,6 +124,32 @@ const LONG_SIMULATIONS = ['decoded-formats', 'detection', 'mixing/playout'].map(
   (name) => `test/unit/**/${name}.test.ts`,
 );
 
+/** Long tests that hear sound, or open browsers, and measure neither so finely that another beside them would matter. */
+const LONG_SOUND = [
+  'browser-recovery',
+  'browser-resume',
+  'bursty-programs',
+  'canary',
+  'desktop',
+  'examples',
+  'lan',
+  'spread-room',
+].map((name) => `test/long/${name}.test.ts`);
+
+/** Long tests that start real processes, listen to no sound, and wait most of the time. */
+const LONG_WAITING = [
+  'data-folder',
+  'failover-refused',
+  'first-process',
+  'processes',
+  'room-homes',
+  'running-out',
+  'signals',
+].map((name) => `test/long/${name}.test.ts`);
+
+/** Long tests of pages that are hidden and wait for most of the time. */
+const LONG_HIDDEN = ['test/long/hidden-pages.test.ts'];
+
 /** Servers of the versions that compose.yaml names, which come before this machine's own. */
 const SHIPPED_SERVERS = join(import.meta.dirname, 'build/deploy/servers/scripts');
 
@@ -160,6 +186,14 @@ const system = {
   // The processes that tests start load their modules three times as fast.
   env: { NODE_COMPILE_CACHE: join(import.meta.dirname, 'build/compile-cache') },
 } as const;
+
+const long = { ...system, testTimeout: 180_000, hookTimeout: 180_000 } as const;
+
+/**
+ * Long tests that run two at a time. vitest starts them in the order of their projects' names: hidden pages, which take longest, first. None
+ * makes network namespaces (`lan` takes the first address of the machine), and none promises durations.
+ */
+const beside = { ...long, sequence: { groupOrder: 6 }, maxWorkers: 2 } as const;
 
 /**
  * One group after the other: pure code and simulations in parallel, then what waits, side by side, then what measures sound in real time,
@@ -248,15 +282,17 @@ export default defineConfig({
           hookTimeout: 180_000,
         },
       },
+      { test: { ...beside, name: 'long-hidden', include: LONG_HIDDEN } },
+      { test: { ...beside, name: 'long-sound', include: LONG_SOUND } },
+      { test: { ...beside, name: 'long-waiting', include: LONG_WAITING } },
       {
         test: {
-          ...system,
+          ...long,
           name: 'long',
           include: ['test/long/**/*.test.ts'],
-          sequence: { groupOrder: 6 },
+          exclude: [...LONG_HIDDEN, ...LONG_SOUND, ...LONG_WAITING],
+          sequence: { groupOrder: 7 },
           fileParallelism: false,
-          testTimeout: 180_000,
-          hookTimeout: 180_000,
         },
       },
       {
@@ -264,7 +300,7 @@ export default defineConfig({
           ...pure,
           name: 'long-simulation',
           include: LONG_SIMULATIONS,
-          sequence: { groupOrder: 7 },
+          sequence: { groupOrder: 8 },
         },
       },
       {
@@ -273,7 +309,7 @@ export default defineConfig({
           name: 'deploy',
           include: ['test/deploy/**/*.test.ts'],
           env: { ...system.env, PATH: [SHIPPED_SERVERS, process.env['PATH']].join(delimiter) },
-          sequence: { groupOrder: 8 },
+          sequence: { groupOrder: 9 },
           fileParallelism: false,
           testTimeout: 120_000,
           hookTimeout: 120_000,

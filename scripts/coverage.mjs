@@ -29,6 +29,9 @@ const PROJECTS = [
   'hearing',
   'pages',
   'e2e',
+  'long-hidden',
+  'long-sound',
+  'long-waiting',
   'long',
   'long-simulation',
 ];

@@ -41,7 +41,7 @@ const SUITES = {
 const PROJECTS = {
   unit: ['unit', 'mocking'],
   e2e: ['pages', 'e2e'],
-  long: ['long', 'long-simulation'],
+  long: ['long-hidden', 'long-sound', 'long-waiting', 'long', 'long-simulation'],
 };
 
 /** Time that a process may take to end after the one that started it. */
