@@ -1,5 +1,6 @@
 import { KEY_PREFIX } from '../../src/store/keys.ts';
 import { TestClient } from '../../test/support/client.ts';
+import { atMost, type Claim, claim } from './claim.ts';
 import type { Ledger } from './ledger.ts';
 import {
   countDescriptors,
@@ -15,9 +16,6 @@ import type { EventCounts } from './event-counts.ts';
 
 /** An account of the soak, with its key. */
 export type SoakAccount = { id: number; apiKey: string };
-
-/** Condition that must hold at the end. */
-export type Claim = { name: string; expected: string; found: string; isOk: boolean };
 
 /** Data by which claims are judged. */
 export type Seen = {
@@ -236,17 +234,3 @@ async function ask<T>(url: string | undefined, path: string, apiKey: string): Pr
 }
 
 const listed = (items: string[]) => (items.length === 0 ? 'none' : items.join('; '));
-
-const claim = (name: string, expected: string, found: string, wanted: string): Claim => ({
-  name,
-  expected,
-  found,
-  isOk: found === wanted,
-});
-
-const atMost = (name: string, found: number, before: number, tolerance: number): Claim => ({
-  name,
-  expected: tolerance === 0 ? `at most ${before}` : `at most ${before} + ${tolerance}`,
-  found: String(found),
-  isOk: found <= before + tolerance,
-});

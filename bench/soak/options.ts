@@ -1,4 +1,5 @@
 import { parseArgs } from 'node:util';
+import type { Claim } from './claim.ts';
 import { FAULT_KINDS, type FaultKind } from './plan.ts';
 
 export type SoakOptions = {
@@ -14,6 +15,8 @@ export type SoakOptions = {
   resumeMs: number;
   /** Time after the last client has left within which everything that was opened must be closed, ms. */
   settleMs: number;
+  /** Returns whether the end waits for a claim that does not hold yet. */
+  isAwaited: (claim: Claim) => boolean;
 };
 
 /**
@@ -52,6 +55,7 @@ export function readOptions(args: string[]): SoakOptions {
     faults: values.faults === 'none' ? [] : values.faults.split(',').map(faultKind),
     resumeMs: RESUME_MS,
     settleMs: SETTLE_MS,
+    isAwaited: () => true,
   };
 }
 

@@ -8,7 +8,8 @@ import { Redis } from '../../src/store/redis.ts';
 import { silentLog } from '../../test/support/gateway.ts';
 import { TestRedis } from '../../test/support/redis.ts';
 import { opusTone, sampleTone } from '../../test/support/sound.ts';
-import { checkClaims, type Claim, findGhosts, type Seen, type SoakAccount } from './claims.ts';
+import type { Claim } from './claim.ts';
+import { checkClaims, findGhosts, type Seen, type SoakAccount } from './claims.ts';
 import { inject, type World } from './faults.ts';
 import { Ledger } from './ledger.ts';
 import { SoakNodes } from './nodes.ts';
@@ -89,7 +90,7 @@ export async function soak(
   return { options, claims, faults, sampler, tally: parts.tally, redisAtStart, redisAtEnd };
 }
 
-/** Checks the claims until all hold, or until the time for that is over. */
+/** Checks the claims until all that are awaited hold, or until the time for that is over. */
 async function settle(
   seen: Seen,
   say: (line: string) => void,
@@ -98,7 +99,9 @@ async function settle(
   const deadlineMs = performance.now() + seen.options.settleMs;
   for (;;) {
     const claims = await checkClaims(seen).catch((reason: Error) => [unanswered(reason)]);
-    const open = claims.filter(({ isOk }) => !isOk).map(({ name, found }) => `${name}: ${found}`);
+    const open = claims
+      .filter((claim) => !claim.isOk && seen.options.isAwaited(claim))
+      .map(({ name, found }) => `${name}: ${found}`);
     if (open.length === 0 || performance.now() > deadlineMs) return claims;
     say(`not yet: ${open.join('; ')}`);
     await delay(LOOK_EVERY_MS, undefined, { signal });
