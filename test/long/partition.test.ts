@@ -19,11 +19,18 @@ async function framesInASecond(client: TestClient): Promise<number> {
 }
 
 const isHeardWell = async (client: TestClient) => (await framesInASecond(client)) > 45;
+const isSilent = async (client: TestClient) => (await framesInASecond(client)) === 0;
 
 describe.skipIf(!Hosts.arePossible)('two nodes on machines of their own', () => {
   let hosts: Hosts;
   let alice: TestClient;
   let bob: TestClient;
+
+  /** Returns whether something holds for both clients in the same second. */
+  const both = async (holds: (client: TestClient) => Promise<boolean>) => {
+    const [ofAlice, ofBob] = await Promise.all([holds(alice), holds(bob)]);
+    return ofAlice && ofBob;
+  };
 
   beforeEach(async () => {
     hosts = Hosts.open(2);
@@ -51,17 +58,16 @@ describe.skipIf(!Hosts.arePossible)('two nodes on machines of their own', () => 
       const playing = keepPlaying(client, await opusTone(1000, 0.3, 2000));
       cleanUps.push(() => playing.close());
     }
-    await eventually('both hear', async () => (await isHeardWell(alice)) && isHeardWell(bob));
+    await eventually('both hear', () => both(isHeardWell));
   });
 
   test('the link between them is cut for 10 s: silence, nobody leaves, and sound again after it', async () => {
     hosts.setNodesLink(0, 1, 'down');
     const cutMs = performance.now();
-    const isSilent = async (client: TestClient) => (await framesInASecond(client)) === 0;
-    await eventually('silence', async () => (await isSilent(alice)) && isSilent(bob));
+    await eventually('silence', () => both(isSilent));
     await sleep(cutMs + 10_000 - performance.now());
     hosts.setNodesLink(0, 1, 'up');
-    await eventually('sound', async () => (await isHeardWell(alice)) && isHeardWell(bob));
+    await eventually('sound', () => both(isHeardWell));
     expect(typesOf(alice)).not.toContain('peer_left');
     expect(typesOf(bob)).not.toContain('peer_left');
   });
@@ -73,7 +79,7 @@ describe.skipIf(!Hosts.arePossible)('two nodes on machines of their own', () => 
     const from = bob.messages.length;
     hosts.setRedisLink(0, 'up');
     expect(await bob.next('peer_joined', from)).toMatchObject({ peer: 'alice' });
-    await eventually('sound', async () => (await isHeardWell(alice)) && isHeardWell(bob));
+    await eventually('sound', () => both(isHeardWell));
     expect(typesOf(alice)).not.toContain('peer_left');
   });
 });
