@@ -1,3 +1,4 @@
+import type { Socket } from 'node:net';
 import { performance } from 'node:perf_hooks';
 import type { Duplex } from 'node:stream';
 import type { WebSocket } from 'ws';
@@ -167,6 +168,7 @@ export function readInTurns(
     gate.pause();
     if (waiting.push(chunk) === 1) turns.take(accountId, deliverWaiting);
   });
+  readIntoSharedBuffer(stream as Socket);
   return () => {
     for (const chunk of waiting) deliver(chunk);
     waiting = [];
@@ -174,4 +176,73 @@ export function readInTurns(
     while (stream.read() !== null);
     isTurn = false;
   };
+}
+
+/** Buffer that all connections read into, one after the other: the kernel fills it, and the listener copies it, in one call. */
+const READ = Buffer.allocUnsafeSlow(64 * 1024);
+/** Size of the piece of memory that copies of short reads share: a copy that is kept keeps no more than that, bytes. */
+const PIECE_BYTES = 2048;
+/** Maximum length of a read whose copy shares its memory with others, bytes. */
+const MAX_SHORT_BYTES = PIECE_BYTES / 4;
+
+let piece = Buffer.alloc(0);
+let usedBytes = 0;
+
+/**
+ * Undocumented properties of Node's handle of a connection that are used here, as the option `onread` of `net.Socket` does, which
+ * accepted connections cannot be given. A test reads connections with and without them.
+ */
+type Handle = {
+  readonly bytesRead: number;
+  /** False after {@link readStop}; Node's socket sets it back. */
+  reading: boolean;
+  /** Called after each read; must return nothing. */
+  onread: (data?: ArrayBuffer) => void;
+  readStop(): number;
+  useUserBuffer?(buffer: Buffer): void;
+};
+
+/**
+ * Reads a connection into a buffer that all share, instead of 64 KB that Node allocates and shortens for each read, which cost
+ * more than all that is done with a short frame (decision 222). Encrypted connections stay as they are.
+ */
+function readIntoSharedBuffer(stream: Socket): void {
+  // oxlint-disable-next-line no-underscore-dangle -- its name
+  const { _handle: handle } = stream as unknown as { _handle?: Handle | null };
+  if ('encrypted' in stream || !handle?.useUserBuffer) return;
+  const { onread: onEnd } = handle;
+  let bytesBefore = handle.bytesRead;
+  handle.useUserBuffer(READ);
+  handle.onread = (data) => {
+    const { bytesRead } = handle;
+    const bytes = bytesRead - bytesBefore;
+    bytesBefore = bytesRead;
+    if (bytes === 0 || stream.destroyed) {
+      onEnd.call(handle, data);
+      return;
+    }
+    if (stream.timeout) stream.setTimeout(stream.timeout);
+    const chunk = copyOfRead(bytes);
+    // As `push` does while nothing waits, without its look for more.
+    const isDue = stream.readableFlowing && stream.readableLength === 0;
+    if ((isDue && stream.emit('data', chunk)) || stream.push(chunk)) return;
+    handle.reading = false;
+    handle.readStop();
+  };
+}
+
+function copyOfRead(bytes: number): Buffer {
+  let copy: Buffer;
+  if (bytes > MAX_SHORT_BYTES) {
+    copy = Buffer.allocUnsafeSlow(bytes);
+  } else {
+    if (usedBytes + bytes > piece.length) {
+      piece = Buffer.allocUnsafeSlow(PIECE_BYTES);
+      usedBytes = 0;
+    }
+    copy = piece.subarray(usedBytes, usedBytes + bytes);
+    usedBytes += bytes;
+  }
+  READ.copy(copy, 0, 0, bytes);
+  return copy;
 }
