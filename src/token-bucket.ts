@@ -33,6 +33,15 @@ export class TokenBucket {
     this.#atMs = nowMs;
   }
 
+  /** Spends tokens if there are as many. @returns the balance after that; negative if there were too few */
+  take(cost: number, nowMs: number): number {
+    const left = this.balance(nowMs) - cost;
+    if (left < 0) return left;
+    this.#tokens = left;
+    this.#atMs = nowMs;
+    return left;
+  }
+
   isFull(nowMs: number): boolean {
     return this.balance(nowMs) >= this.#rate.burst;
   }

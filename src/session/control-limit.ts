@@ -33,16 +33,12 @@ export class ControlLimit {
   }
 
   /** Notes a ping or a pong of the client. */
-  receive(): void {
+  receive(nowMs: number): void {
     // The rest of what had been read, perhaps thousands, costs nothing more.
     if (this.#timer) return;
-    const nowMs = performance.now();
-    const balance = this.#bucket.balance(nowMs);
-    if (balance >= RECOVERED) this.#overSinceMs = undefined;
-    if (balance >= 1) {
-      this.#bucket.spend(1, nowMs);
-      return;
-    }
+    const left = this.#bucket.take(1, nowMs);
+    if (left >= RECOVERED) this.#overSinceMs = undefined;
+    if (left >= 0) return;
     if (this.#overSinceMs === undefined) {
       this.#overSinceMs = nowMs;
       const sentence = 'Too many pings and pongs; they are read more slowly.';

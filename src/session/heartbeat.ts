@@ -2,10 +2,7 @@ import type { Timings } from '../../config/timings.ts';
 import type { Pings } from './pings.ts';
 
 /** The part of a WebSocket that sends pings. */
-type Pinged = {
-  on(event: 'ping' | 'pong', listener: () => void): unknown;
-  ping(payload: Buffer): void;
-};
+type Pinged = { ping(payload: Buffer): void };
 
 /** Maximum age of a ping among audio frames that replaces one of the heartbeat, ms. */
 const RECENT_MS = 1000;
@@ -20,7 +17,7 @@ export class Heartbeat {
   readonly #everyMs: number;
   readonly #pings: Pings;
   readonly #silentAfterMs: number;
-  /** Time of the last message, ping or pong from the client, ms of the monotonic clock. Written for each of them. */
+  /** Time of the last message, ping or pong from the client, ms of the monotonic clock. The caller writes it for each of them. */
   heardAtMs = performance.now();
   /** Bytes that had come at the last beat. */
   #bytesBefore: number;
@@ -43,9 +40,6 @@ export class Heartbeat {
     // Clients that connected at once are pinged at different times, each within half of that
     // interval.
     this.#pingedAtMs = performance.now() - (everyMs * (1 + Math.random())) / 2;
-    for (const event of ['ping', 'pong'] as const) {
-      socket.on(event, () => (this.heardAtMs = performance.now()));
-    }
   }
 
   /** Pings at once: the answer shows that the client answers, and its round-trip time. */

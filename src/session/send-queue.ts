@@ -89,9 +89,11 @@ export class SendQueue {
     this.#unpingedMs = pingEveryMs * Math.random();
     this.#events = events;
     stream.on('drain', () => this.#sendRelayedOn());
-    socket.on('pong', (payload: Buffer) => {
-      if (pings.answered(payload, now())) this.#caughtUp();
-    });
+  }
+
+  /** Takes the payload of a pong of the client. */
+  answered(payload: Buffer, nowMs: number): void {
+    if (this.#pings.answered(payload, nowMs)) this.#caughtUp();
   }
 
   /** Duration of audio that waits in the socket. */

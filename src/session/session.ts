@@ -90,7 +90,8 @@ export class Session implements ClientConnection {
     const { statsEveryMs, heartbeatEveryMs } = parts.timings;
     const pingEveryMs = parts.wantsStats ? statsEveryMs : heartbeatEveryMs;
     this.#heartbeat = new Heartbeat(socket, parts.stream, pingEveryMs, this.#pings, parts.timings);
-    for (const event of ['ping', 'pong']) socket.on(event, () => this.#controlLimit.receive());
+    socket.on('ping', () => this.#receiveControl());
+    socket.on('pong', (payload: Buffer) => this.#receiveControl(payload));
     // Hundreds may close at once.
     socket.on('close', (code) => {
       const end = () => this.#end('closed', mayComeBackAfterClose(code));
@@ -330,6 +331,14 @@ export class Session implements ClientConnection {
     } else {
       this.#receiveText(data.toString());
     }
+  }
+
+  /** Takes a ping, or a pong with its payload. */
+  #receiveControl(answer?: Buffer): void {
+    const nowMs = performance.now();
+    if (answer) this.#sendQueue.answered(answer, nowMs);
+    this.#heartbeat.heardAtMs = nowMs;
+    this.#controlLimit.receive(nowMs);
   }
 
   /** Ignores empty messages. */

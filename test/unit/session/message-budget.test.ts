@@ -32,6 +32,15 @@ describe('TokenBucket', () => {
     expect(bucket.waitMs(1000, 0)).toBe(7000);
   });
 
+  test('take() spends what there is, and nothing if that is too little', () => {
+    const bucket = new TokenBucket({ perSecond: 10, burst: 3 }, 0);
+    expect([bucket.take(2, 0), bucket.take(1, 0)]).toEqual([1, 0]);
+    expect(bucket.take(1, 50)).toBe(-0.5);
+    expect(bucket.balance(50)).toBe(0.5);
+    expect(bucket.take(1, 100)).toBe(0);
+    expect(bucket.balance(10_000)).toBe(3);
+  });
+
   test('gains nothing from a clock that stands still or goes back', () => {
     const bucket = new TokenBucket(rate, 1000);
     bucket.spend(50, 1000);

@@ -85,7 +85,7 @@ class SimulatedClient extends EventEmitter {
     for (; this.nowMs < untilMs; this.nowMs += STEP_MS) {
       this.#read();
       while (this.#answers[0] && this.#answers[0].atMs <= this.nowMs) {
-        this.emit('pong', this.#answers.shift()!.payload);
+        this.queue.answered(this.#answers.shift()!.payload, this.nowMs);
       }
       if (this.nowMs % FRAME_MS === 0 && speaks(this.nowMs)) this.queue[send](Buffer.alloc(80));
     }
