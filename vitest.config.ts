@@ -74,6 +74,9 @@ const HEARING = [
   'stalls',
 ].map((name) => `test/integration/${name}.test.ts`);
 
+/** Tests that measure how much mixing this machine can do in time, and need its cores for themselves. */
+const MIXING = ['test/integration/mix-host.test.ts'];
+
 /** Browser tests of what pages show, and of whether anything is heard: two at a time. */
 const PAGES = ['admin', 'client', 'page'].map((name) => `test/e2e/${name}.test.ts`);
 
@@ -193,11 +196,12 @@ const long = { ...system, testTimeout: 180_000, hookTimeout: 180_000 } as const;
  * Long tests that run two at a time. vitest starts them in the order of their projects' names: hidden pages, which take longest, first. None
  * makes network namespaces (`lan` takes the first address of the machine), and none promises durations.
  */
-const beside = { ...long, sequence: { groupOrder: 6 }, maxWorkers: 2 } as const;
+const beside = { ...long, sequence: { groupOrder: 7 }, maxWorkers: 2 } as const;
 
 /**
  * One group after the other: pure code and simulations in parallel, then what waits, side by side, then what measures sound in real time,
- * one file at a time, because it needs the cores for itself, and what merely hears it, two at a time. `scripts/test.mjs` runs the parts and keeps their limits.
+ * two files at a time, what measures mixing, one at a time, and what merely hears sound, two at a time. `scripts/test.mjs` runs the parts
+ * and keeps their limits.
  */
 export default defineConfig({
   test: {
@@ -245,8 +249,17 @@ export default defineConfig({
           ...system,
           name: 'listening',
           include: ['test/integration/**/*.test.ts'],
-          exclude: [...WAITING, ...HEARING],
+          exclude: [...WAITING, ...MIXING, ...HEARING],
           sequence: { groupOrder: 2 },
+          maxWorkers: 2,
+        },
+      },
+      {
+        test: {
+          ...system,
+          name: 'mixing',
+          include: MIXING,
+          sequence: { groupOrder: 3 },
           fileParallelism: false,
         },
       },
@@ -255,7 +268,7 @@ export default defineConfig({
           ...system,
           name: 'hearing',
           include: HEARING,
-          sequence: { groupOrder: 3 },
+          sequence: { groupOrder: 4 },
           maxWorkers: 2,
         },
       },
@@ -264,7 +277,7 @@ export default defineConfig({
           ...system,
           name: 'pages',
           include: PAGES,
-          sequence: { groupOrder: 4 },
+          sequence: { groupOrder: 5 },
           maxWorkers: 2,
           testTimeout: 180_000,
           hookTimeout: 180_000,
@@ -276,7 +289,7 @@ export default defineConfig({
           name: 'e2e',
           include: ['test/e2e/**/*.test.ts'],
           exclude: PAGES,
-          sequence: { groupOrder: 5 },
+          sequence: { groupOrder: 6 },
           fileParallelism: false,
           testTimeout: 180_000,
           hookTimeout: 180_000,
@@ -291,7 +304,7 @@ export default defineConfig({
           name: 'long',
           include: ['test/long/**/*.test.ts'],
           exclude: [...LONG_HIDDEN, ...LONG_SOUND, ...LONG_WAITING],
-          sequence: { groupOrder: 7 },
+          sequence: { groupOrder: 8 },
           fileParallelism: false,
         },
       },
@@ -300,7 +313,7 @@ export default defineConfig({
           ...pure,
           name: 'long-simulation',
           include: LONG_SIMULATIONS,
-          sequence: { groupOrder: 8 },
+          sequence: { groupOrder: 9 },
         },
       },
       {
@@ -309,7 +322,7 @@ export default defineConfig({
           name: 'deploy',
           include: ['test/deploy/**/*.test.ts'],
           env: { ...system.env, PATH: [SHIPPED_SERVERS, process.env['PATH']].join(delimiter) },
-          sequence: { groupOrder: 9 },
+          sequence: { groupOrder: 10 },
           fileParallelism: false,
           testTimeout: 120_000,
           hookTimeout: 120_000,

@@ -26,6 +26,7 @@ const PROJECTS = [
   'simulation',
   'waiting',
   'listening',
+  'mixing',
   'hearing',
   'pages',
   'e2e',

@@ -40,6 +40,7 @@ const SUITES = {
 /** @type {Record<string, string[]>} */
 const PROJECTS = {
   unit: ['unit', 'mocking'],
+  listening: ['listening', 'mixing'],
   e2e: ['pages', 'e2e'],
   long: ['long-hidden', 'long-sound', 'long-waiting', 'long', 'long-simulation'],
 };
