@@ -68,6 +68,12 @@ type ClientOptions = {
   mayRetry?: (retries: number) => boolean;
 };
 
+/**
+ * A client that is never connected, which others are made from. node-redis builds a class with all commands for each new set of options,
+ * which takes 30 ms of CPU; a duplicate has the class of its original, and options of its own.
+ */
+const template = createClient({ scripts: SCRIPTS });
+
 /** Creates a client that is not connected yet. */
 export function newRedisClient(
   address: ServerAddress,
@@ -76,7 +82,7 @@ export function newRedisClient(
 ) {
   const reconnectStrategy = (retries: number, fault: Error) =>
     mayRetry(retries) ? Math.min(50 * 2 ** retries, longestReconnectMs) : fault;
-  return createClient({
+  return template.duplicate({
     ...('url' in address
       ? { url: address.url, socket: { reconnectStrategy } }
       : {
@@ -85,6 +91,5 @@ export function newRedisClient(
         }),
     disableOfflineQueue: !isPatient,
     commandsQueueMaxLength: MAX_QUEUED_COMMANDS,
-    scripts: SCRIPTS,
   });
 }

@@ -1,7 +1,8 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
-import { createClient } from 'redis';
+import { DEFAULT_TIMINGS } from '../../config/timings.ts';
+import { newRedisClient } from '../../src/store/client.ts';
 import { freePort } from './free-ports.ts';
 import { eventually } from './gateway.ts';
 
@@ -68,7 +69,8 @@ export class TestRedis {
     await eventually('redis answers', async () => {
       const { exitCode } = this.#child;
       if (exitCode !== null) throw new Error(`redis on port ${this.#port} exited with ${exitCode}`);
-      const client = createClient({ url: this.url, socket: { reconnectStrategy: false } });
+      const onceOnly = { mayRetry: () => false };
+      const client = newRedisClient({ url: this.url }, DEFAULT_TIMINGS.redis, onceOnly);
       // The same fault rejects connect().
       client.on('error', () => {});
       try {
