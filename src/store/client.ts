@@ -72,7 +72,12 @@ type ClientOptions = {
  * A client that is never connected, which others are made from. node-redis builds a class with all commands for each new set of options,
  * which takes 30 ms of CPU; a duplicate has the class of its original, and options of its own.
  */
-const template = createClient({ scripts: SCRIPTS });
+const template = createClient({
+  scripts: SCRIPTS,
+  // To choose another, node-redis looks up the host of the URL, and an IPv6 address with brackets
+  // is none.
+  maintEndpointType: 'none',
+});
 
 /** Creates a client that is not connected yet. */
 export function newRedisClient(

@@ -40,7 +40,8 @@ function openServers() {
   const portOf = (server: Server) => (server.address() as AddressInfo).port;
   return {
     said,
-    openTcp: async () => portOf(await listen(createServer(note), { port: 0, host: '127.0.0.1' })),
+    openTcp: async (host = '127.0.0.1') =>
+      portOf(await listen(createServer(note), { port: 0, host })),
     openTls: async () => {
       vi.stubEnv('NODE_TLS_REJECT_UNAUTHORIZED', '0');
       cleanUps.push(() => void vi.unstubAllEnvs());
@@ -85,6 +86,12 @@ describe('newRedisClient()', () => {
     await expect.poll(() => said).toEqual([words]);
     connect({ url: `rediss://${login}127.0.0.1:${await openTls()}${path}` });
     await expect.poll(() => said).toEqual([words, words]);
+  });
+
+  test('an address of IPv6', async () => {
+    const { said, openTcp } = openServers();
+    connect({ url: `redis://[::1]:${await openTcp('::1')}` });
+    await expect.poll(() => said).toEqual(['HELLO 3']);
   });
 
   test('a socket, with and without a login', async () => {
