@@ -71,7 +71,17 @@ export function useWebhooks() {
   const openWebhookStore = async (redis: TestRedis) =>
     new WebhookStore(await openStore(redis), LIMITS.maxEvents);
   const openOutbox = async (redis: TestRedis) => new WebhookOutbox(await openStore(redis));
-  const countWaiting = async (redis: TestRedis) => (await openOutbox(redis)).count();
+  /** One for each Redis of a test, because a test asks until nothing waits. */
+  const outboxes = new Map<TestRedis, Promise<WebhookOutbox>>();
+  const countWaiting = async (redis: TestRedis) => {
+    let outbox = outboxes.get(redis);
+    if (!outbox) {
+      outbox = openOutbox(redis);
+      outboxes.set(redis, outbox);
+      cleanUps.push(() => outboxes.clear());
+    }
+    return (await outbox).count();
+  };
   return {
     ...stack,
     openReceiver,
