@@ -83,17 +83,30 @@ export async function openTestGateway(
   };
 }
 
-/** Waits until `condition` holds, for things that happen a moment later; on a busy machine that may take seconds. */
+/** Interval at which a condition is read that costs nothing, ms. */
+const ASK_EVERY_MS = 10;
+/** Longest interval for a condition that must be asked for, ms: it grows with the time that has passed. */
+const LONGEST_INTERVAL_MS = 100;
+
+/**
+ * Waits until `condition` holds, for things that happen a moment later; on a busy machine that may take seconds. A condition that takes time is
+ * asked less often, so that the questions take little of what they wait for.
+ */
 export async function eventually(
   what: string,
   condition: () => boolean | Promise<boolean>,
   timeoutMs = 30_000,
 ): Promise<void> {
-  const deadlineMs = performance.now() + timeoutMs;
-  while (!(await condition())) {
-    if (performance.now() > deadlineMs) {
+  const startMs = performance.now();
+  for (;;) {
+    const askedMs = performance.now();
+    if (await condition()) return;
+    const nowMs = performance.now();
+    if (nowMs > startMs + timeoutMs) {
       throw new Error(`did not happen within ${timeoutMs} ms: ${what}`);
     }
-    await new Promise((resolve) => setTimeout(resolve, 10));
+    const longestMs = Math.min(LONGEST_INTERVAL_MS, (nowMs - startMs) / 20);
+    const pauseMs = Math.max(ASK_EVERY_MS, Math.min(4 * (nowMs - askedMs), longestMs));
+    await new Promise((resolve) => setTimeout(resolve, pauseMs));
   }
 }
