@@ -168,8 +168,12 @@ const ofStructure = (codec: RecognisedCodec): Detection => ({ format: { codec },
 const WARM_UP_STREAMS = 12;
 const WARM_UP_MESSAGE_BYTES = 1920;
 
-/** Detects the format of synthetic streams, so that the first client's messages do not wait for the compiler. */
+let isWarm = false;
+
+/** Detects the format of synthetic streams, once in a process, so that the first client's messages do not wait for the compiler. */
 export function warmUpDetection(): void {
+  if (isWarm) return;
+  isWarm = true;
   for (let stream = 0; stream < WARM_UP_STREAMS; stream += 1) {
     const detector = new FormatDetector();
     for (let i = 0; i < LEAST_MESSAGES + 1; i += 1) {
