@@ -35,7 +35,6 @@ const WAITING = [
   'resume-elsewhere',
   'resume-limits',
   'resume-settings',
-  'room-ports',
   'room-spread',
   'rooms',
   'rtp-rate',
@@ -58,6 +57,9 @@ const WAITING = [
   'whip-lives',
   'wrong-clocks',
 ].map((name) => `test/integration/${name}.test.ts`);
+
+/** Those that replace modules before they are loaded (`vi.mock`): each has a process of its own, the others share theirs. */
+const WAITING_APART = ['test/integration/room-ports.test.ts'];
 
 /** System tests that send and hear sound, and measure none of it so finely that another beside them would matter: two at a time. */
 const HEARING = [
@@ -240,6 +242,16 @@ export default defineConfig({
           ...system,
           name: 'waiting',
           include: WAITING,
+          isolate: false,
+          sequence: { groupOrder: 1 },
+          maxWorkers: 4,
+        },
+      },
+      {
+        test: {
+          ...system,
+          name: 'waiting-apart',
+          include: WAITING_APART,
           sequence: { groupOrder: 1 },
           maxWorkers: 4,
         },
@@ -249,7 +261,7 @@ export default defineConfig({
           ...system,
           name: 'listening',
           include: ['test/integration/**/*.test.ts'],
-          exclude: [...WAITING, ...MIXING, ...HEARING],
+          exclude: [...WAITING, ...WAITING_APART, ...MIXING, ...HEARING],
           sequence: { groupOrder: 2 },
           maxWorkers: 2,
         },

@@ -25,6 +25,7 @@ const PROJECTS = [
   'unit',
   'simulation',
   'waiting',
+  'waiting-apart',
   'listening',
   'mixing',
   'hearing',

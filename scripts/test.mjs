@@ -40,6 +40,7 @@ const SUITES = {
 /** @type {Record<string, string[]>} */
 const PROJECTS = {
   unit: ['unit', 'mocking'],
+  waiting: ['waiting', 'waiting-apart'],
   listening: ['listening', 'mixing'],
   e2e: ['pages', 'e2e'],
   long: ['long-hidden', 'long-sound', 'long-waiting', 'long', 'long-simulation'],

@@ -16,8 +16,8 @@ export type TestGateway = App & { apiKey: string };
 export const silentLog = Fastify().log;
 
 /**
- * Each test file runs in a process of its own, some side by side, so its media workers need ports of their own: above those
- * that the kernel hands out, and apart from those that gateways take for other ends.
+ * Test files run side by side in processes of their own, so the media workers of each need ports of their own: above those that the
+ * kernel hands out, and apart from those that gateways take for other ends.
  */
 const PORTS_OF_FILE = 700;
 const FIRST_RTC_PORT = 61_000 + FILE_NUMBER * PORTS_OF_FILE;
