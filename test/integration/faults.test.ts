@@ -44,7 +44,7 @@ test('the sixth connection of a free account is refused, until one of the five h
 });
 
 test('media workers that are killed: who talks over WebSockets notices nothing, and they are replaced', async () => {
-  const gateway = await openGateway();
+  const gateway = await openGateway({ MEDIA_WORKERS: '2' });
   const [alice, bob] = [await enter(gateway, 'alice'), await enter(gateway, 'bob')];
   const tone = await opusTone(1000, 0.5, 1000);
   const playing = play(alice, tone);

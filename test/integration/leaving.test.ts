@@ -117,7 +117,7 @@ test('/readyz says what is missing while Redis is away', async () => {
 });
 
 test('/metrics counts clients, rooms and refusals', async () => {
-  const gateway = await openGateway();
+  const gateway = await openGateway({ MEDIA_WORKERS: '2' });
   await enter(gateway, 'alice');
   const refused = await TestClient.connect(gateway.url, { room: 'a', peer: 'x', api_key: 'no' });
   await refused.closed;

@@ -17,7 +17,10 @@ import { useStack } from '../support/use-stack.ts';
 
 /** Media workers that die, hang and are loaded, without browsers: real processes, signals and packets. */
 
-const { openGateway, connect, enter, cleanUps } = useStack();
+const { openGateway: openWith, connect, enter, cleanUps } = useStack();
+
+const openGateway = (environment: Record<string, string> = {}) =>
+  openWith({ MEDIA_WORKERS: '2', ...environment });
 
 const MEDIA_SETTINGS = {
   mediaWorkers: 2,

@@ -150,7 +150,7 @@ test('while Redis is away there are metrics all the same, and they say so', asyn
 });
 
 test('a media worker that dies is counted', async () => {
-  const gateway = await openGateway();
+  const gateway = await openGateway({ MEDIA_WORKERS: '2' });
   const { url } = gateway;
   const restarts = 'partyline_media_worker_restarts_total';
   expect(await valueOf(url, restarts)).toBe(0);

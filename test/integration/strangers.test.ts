@@ -9,6 +9,7 @@ import type { Redis } from '../../src/store/redis.ts';
 import { TestClient } from '../support/client.ts';
 import { eventually } from '../support/gateway.ts';
 import { GatewayProcess } from '../support/process.ts';
+import { useGateway } from '../support/use-gateway.ts';
 import { useStack } from '../support/use-stack.ts';
 
 const { openRedis, openGateway, openStore, createAccount, connect, enter, cleanUps } = useStack();
@@ -69,44 +70,45 @@ describe('paths', () => {
   });
 });
 
-test.each(['/', '/admin/', '/api/docs/', '/api/me', '/nowhere'])(
-  '%s says in headers what browsers must not do with it',
-  async (path) => {
-    const gateway = await openGateway();
-    const { headers } = await fetch(`${gateway.url}${path}`);
-    expect(headers.get('content-security-policy')).toContain("frame-ancestors 'none'");
-    expect(headers.get('x-content-type-options')).toBe('nosniff');
-    expect(headers.get('referrer-policy')).toBe('no-referrer');
-  },
-);
+describe('answers to browsers', () => {
+  const used = useGateway();
 
-test('the page connects to its own origin alone', async () => {
-  const { url } = await openGateway();
-  const answer = await fetch(url);
-  expect(answer.headers.get('content-security-policy')).toContain("; connect-src 'self';");
-  expect(await answer.text()).toContain("; connect-src 'self';");
-});
+  test.each(['/', '/admin/', '/api/docs/', '/api/me', '/nowhere'])(
+    '%s says in headers what browsers must not do with it',
+    async (path) => {
+      const { headers } = await fetch(`${used.gateway.url}${path}`);
+      expect(headers.get('content-security-policy')).toContain("frame-ancestors 'none'");
+      expect(headers.get('x-content-type-options')).toBe('nosniff');
+      expect(headers.get('referrer-policy')).toBe('no-referrer');
+    },
+  );
 
-test('answers of the API are stored nowhere', async () => {
-  const { url } = await openGateway();
-  expect((await fetch(`${url}/api/me`)).headers.get('cache-control')).toBe('no-store');
-});
+  test('the page connects to its own origin alone', async () => {
+    const answer = await fetch(used.gateway.url);
+    expect(answer.headers.get('content-security-policy')).toContain("; connect-src 'self';");
+    expect(await answer.text()).toContain("; connect-src 'self';");
+  });
 
-test('files whose names change with their contents are kept by browsers, and no others', async () => {
-  const { url } = await openGateway();
-  const load = async (path: string) => {
-    const answer = await fetch(`${url}/${path}`);
-    const caching = `${answer.status} ${answer.headers.get('cache-control')}`;
-    return { caching, text: await answer.text() };
-  };
-  const page = await load('');
-  expect(page.caching).toBe('200 public, max-age=0');
-  const files = [...page.text.matchAll(/="\.\/(assets\/[^"]+)"/g)].map(([, file]) => file!);
-  expect(files.length).toBeGreaterThan(1);
-  for (const file of files) {
-    expect((await load(file)).caching).toBe('200 public, max-age=31536000, immutable');
-  }
-  expect((await load('assets/page-00000000.js')).caching).toBe('404 null');
+  test('answers of the API are stored nowhere', async () => {
+    const { headers } = await fetch(`${used.gateway.url}/api/me`);
+    expect(headers.get('cache-control')).toBe('no-store');
+  });
+
+  test('files whose names change with their contents are kept by browsers, and no others', async () => {
+    const load = async (path: string) => {
+      const answer = await fetch(`${used.gateway.url}/${path}`);
+      const caching = `${answer.status} ${answer.headers.get('cache-control')}`;
+      return { caching, text: await answer.text() };
+    };
+    const page = await load('');
+    expect(page.caching).toBe('200 public, max-age=0');
+    const files = [...page.text.matchAll(/="\.\/(assets\/[^"]+)"/g)].map(([, file]) => file!);
+    expect(files.length).toBeGreaterThan(1);
+    for (const file of files) {
+      expect((await load(file)).caching).toBe('200 public, max-age=31536000, immutable');
+    }
+    expect((await load('assets/page-00000000.js')).caching).toBe('404 null');
+  });
 });
 
 describe('requests that do not wait for answers', () => {

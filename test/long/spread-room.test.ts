@@ -17,7 +17,7 @@ const SPOKEN = 0.25;
 const TONES_HZ = { one: 700, two: 1300, three: 1900, legacy: 2500 };
 type Name = keyof typeof TONES_HZ;
 
-const used = useGateway({ ROUTER_MAX_CONSUMERS: '2' });
+const used = useGateway({ MEDIA_WORKERS: '2', ROUTER_MAX_CONSUMERS: '2' });
 
 /** Level of each heard tone relative to the spoken one, dB. */
 const levelsDb = (heard: Float32Array) =>

@@ -9,7 +9,7 @@ import { openApp } from '../../src/app.ts';
 import type { App } from '../../src/app/opening.ts';
 import { FILE_NUMBER } from './free-ports.ts';
 
-/** A real gateway in this process: its own media workers and its own Redis, in a folder of its own. */
+/** A real gateway in this process: its own media worker (one, unless the environment says otherwise) and its own Redis, in a folder of its own. */
 export type TestGateway = App & { apiKey: string };
 
 /** A log that says nothing, for parts that are opened without a gateway. */
@@ -56,7 +56,7 @@ export async function openTestGateway(
     readSettings({
       PORT: '0',
       DATA_DIR: dataDir,
-      MEDIA_WORKERS: '2',
+      MEDIA_WORKERS: '1',
       USAGE_WORKERS: '0',
       RTC_PORT: String(freeRtcPort()),
       RESUME_MS: '200',
