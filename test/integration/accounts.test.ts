@@ -21,6 +21,8 @@ import { TestRedis } from '../support/redis.ts';
 import { useGateway } from '../support/use-gateway.ts';
 import { useStack } from '../support/use-stack.ts';
 
+/** Closed after the clients of the stack. */
+const used = useGateway();
 const { openRedis, openGateway, openNodes, openStore, createAccount, connect, enter, cleanUps } =
   useStack();
 
@@ -507,8 +509,6 @@ describe('concurrent users', () => {
 });
 
 describe('tokens', () => {
-  const refusing = useGateway();
-
   const ask = (gateway: { url: string; apiKey: string }, body: object) =>
     rest(`${gateway.url}/api/tokens`, gateway.apiKey, 'POST', body);
   const grant = { peer: 'ada', rooms: ['a', 'b'], ttl_seconds: 60, publish: true };
@@ -575,7 +575,7 @@ describe('tokens', () => {
   });
 
   test('a token lets its peer into its rooms, and into no other', async () => {
-    const gateway = await openGateway();
+    const { gateway } = used;
     const token = await tokenOf(gateway, grant);
     const client = await connect(gateway, withToken(token));
     await client.next('joined');
@@ -594,7 +594,7 @@ describe('tokens', () => {
   });
 
   test('a token without rooms lets its peer into the lobby and the echo room alone', async () => {
-    const gateway = await openGateway();
+    const { gateway } = used;
     const token = await tokenOf(gateway, { ...grant, rooms: [] });
     const client = await connect(gateway, withToken(token, { room: '__lobby__' }));
     expect(await client.next('welcome')).toMatchObject({ room: '__lobby__' });
@@ -605,7 +605,7 @@ describe('tokens', () => {
   });
 
   test('"publish": false: nothing of the peer is heard, and it is told so once', async () => {
-    const gateway = await openGateway();
+    const { gateway } = used;
     const token = await tokenOf(gateway, { ...grant, rooms: '*', publish: false });
     const listener = await enter(gateway, 'bob');
     const silent = await connect(gateway, withToken(token));
@@ -732,7 +732,7 @@ describe('tokens', () => {
   });
 
   test('one with as many long names of rooms as are accepted lets its peer in', async () => {
-    const gateway = await openGateway();
+    const { gateway } = used;
     const rooms = Array.from({ length: 100 }, (_, i) => `${i}`.padStart(84, 'r'));
     const token = await tokenOf(gateway, { ...grant, rooms });
     expect(token.length).toBeGreaterThan(11_000);
@@ -750,13 +750,13 @@ describe('tokens', () => {
     [{ peer: 'ada' }],
     [{ ...grant, admin: true }],
   ])('POST /api/tokens with %j is 400', async (body) => {
-    expect((await ask(refusing.gateway, body)).status).toBe(400);
+    expect((await ask(used.gateway, body)).status).toBe(400);
   });
 });
 
 describe('authentication', () => {
   test('a native client may send its key in the Authorization header', async () => {
-    const gateway = await openGateway();
+    const { gateway } = used;
     const headers = { authorization: `Bearer ${gateway.apiKey}` };
     const client = await connect(gateway, { api_key: undefined }, headers);
     await client.next('joined');
@@ -794,7 +794,7 @@ describe('authentication', () => {
   });
 
   test('/api/docs shows every REST route', async () => {
-    const gateway = await openGateway();
+    const { gateway } = used;
     const response = await fetch(`${gateway.url}/api/docs/json`);
     const { paths } = (await response.json()) as { paths: Record<string, object> };
     expect(Object.keys(paths).toSorted()).toEqual([

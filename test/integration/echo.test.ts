@@ -4,9 +4,12 @@ import { UsageStore } from '../../src/usage/usage-store.ts';
 import type { TestClient } from '../support/client.ts';
 import { eventually } from '../support/gateway.ts';
 import { opusTone, pcmTone, play } from '../support/sound.ts';
+import { useGateway } from '../support/use-gateway.ts';
 import { untilTaken, useWebhooks, VISIT } from '../support/use-webhooks.ts';
 import { WebRtcClient } from '../support/webrtc-client.ts';
 
+/** Closed after the clients of the stack. */
+const used = useGateway();
 const {
   openRedis,
   openGateway,
@@ -34,7 +37,7 @@ const typesOf = ({ messages }: TestClient) => messages.map(({ type }) => type);
 
 describe('the echo room', () => {
   test('a peer hears each of its packets a second later, and nobody else does', async () => {
-    const gateway = await openGateway();
+    const { gateway } = used;
     const [{ client: alice }, { client: bob }] = [
       await enterEcho(gateway, 'alice'),
       await enterEcho(gateway, 'bob'),
@@ -60,7 +63,7 @@ describe('the echo room', () => {
   });
 
   test('with delivery=forward it hears itself under its own number', async () => {
-    const gateway = await openGateway();
+    const { gateway } = used;
     const { client, speaker } = await enterEcho(gateway, 'alice', { delivery: 'forward' });
     const tone = await opusTone(1000, 0.5, 200);
     await play(client, tone);
@@ -70,7 +73,7 @@ describe('the echo room', () => {
   });
 
   test('samples come back as samples', async () => {
-    const gateway = await openGateway();
+    const { gateway } = used;
     const { client } = await enterEcho(gateway, 'alice', {
       audio: 'pcm_s16le;rate=48000;channels=1',
     });
@@ -80,7 +83,7 @@ describe('the echo room', () => {
   });
 
   test('a browser is given itself to hear', async () => {
-    const gateway = await openGateway();
+    const { gateway } = used;
     const alice = await connect(gateway, { room: '__lobby__' });
     const joined = await alice.ask({ type: 'join', room: '__echo__', media: 'webrtc' }, 'joined');
     expect(joined).toMatchObject({ room: '__echo__', peers: [] });
@@ -143,7 +146,7 @@ describe('the echo room', () => {
   });
 
   test('any token lets its peer in, also by the query, but not one that may not publish', async () => {
-    const gateway = await openGateway();
+    const { gateway } = used;
     const tokenOf = async (body: object) => {
       const response = await fetch(`${gateway.url}/api/tokens`, {
         method: 'POST',

@@ -4,11 +4,14 @@ import type { ServerMessage } from '../../src/protocol/messages.ts';
 import type { TestClient } from '../support/client.ts';
 import { eventually, type TestGateway } from '../support/gateway.ts';
 import { amplitudeOf, joinPcm, keepPlaying, opusTone, pcmTone, peakHz } from '../support/sound.ts';
+import { useGateway } from '../support/use-gateway.ts';
 import { useStack } from '../support/use-stack.ts';
 import { WebRtcClient } from '../support/webrtc-client.ts';
 
 /** One peer, two ways (docs/protocol.md, section 3): a client goes over from WebSocket to WebRTC, and back, in one room. */
 
+/** Closed after the clients of the stack. */
+const used = useGateway();
 const { openGateway, openNodes, enter, connect, cleanUps } = useStack();
 
 const PCM = { audio: 'pcm_s16le;rate=48000;channels=1' };
@@ -60,7 +63,7 @@ async function goOver(client: TestClient, packets: Buffer[], id?: string): Promi
 
 describe.each(['the same node', 'another node'])('for a listener on %s', (where) => {
   test('a peer goes over to WebRTC and back: it is heard by one way at a time, and is one peer', async () => {
-    const nodes = where === 'the same node' ? [await openGateway()] : await openNodes(2);
+    const nodes = where === 'the same node' ? [used.gateway] : await openNodes(2);
     const [one, other = one!] = nodes;
     const bob = await enter(other, 'bob', PCM);
     const alice = await enter(one!, 'alice');
@@ -223,7 +226,7 @@ describe('from WebRTC', () => {
   });
 
   test('an empty binary message is enough, also right behind the join', async () => {
-    const gateway = await openGateway();
+    const { gateway } = used;
     const bob = await enter(gateway, 'bob', PCM);
     const { alice } = await browserOf(gateway);
     await hears(bob, BY_WEBRTC_HZ);
@@ -234,7 +237,7 @@ describe('from WebRTC', () => {
   });
 
   test('a binary message that completes the change is heard whole', async () => {
-    const gateway = await openGateway();
+    const { gateway } = used;
     const bob = await enter(gateway, 'bob', PCM);
     const alice = await connect(gateway, { ...PCM, room: '__lobby__' });
     await goOver(alice, await opus(BY_WEBRTC_HZ));
@@ -250,7 +253,7 @@ describe('from WebRTC', () => {
   });
 
   test('one that produces nothing goes over at once, and with all its budget spent is where it went', async () => {
-    const gateway = await openGateway();
+    const { gateway } = used;
     const bob = await enter(gateway, 'bob');
     const alice = await connect(gateway, { room: '__lobby__' });
     for (let i = 0; i < 12; i += 1) {
@@ -268,7 +271,7 @@ describe('from WebRTC', () => {
   });
 
   test('a producer that is paused is a client that is muted; muted stays muted both ways', async () => {
-    const gateway = await openGateway();
+    const { gateway } = used;
     const bob = await enter(gateway, 'bob', PCM);
     const { alice } = await browserOf(gateway);
     const { producer_id } = await alice.next('produced');
@@ -353,7 +356,7 @@ describe('from WebRTC', () => {
 });
 
 test('a token that does not allow to publish: it is enough that the browser can hear', async () => {
-  const gateway = await openGateway();
+  const { gateway } = used;
   const bob = await enter(gateway, 'bob');
   keep(keepPlaying(bob, await opus(BOB_HZ)));
   const response = await fetch(`${gateway.url}/api/tokens`, {
