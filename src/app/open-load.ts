@@ -58,7 +58,6 @@ export function openReserves(
   const processes = shared?.processes ?? 1;
   const supplies = suppliesOf({
     onFreeDescriptors: (free) => connectionLimit.allow(free),
-    descriptorsTaken: () => connectionLimit.accepted + rooms.size,
     mediaWorkerPids: () => pool.pids,
     pipes: {
       count: () => cluster.countPipePorts(),

@@ -20,7 +20,6 @@ export class ConnectionLimit {
   readonly #unauthenticated: UnauthenticatedConnections;
   readonly #log: FastifyBaseLogger;
   #limit = Infinity;
-  #accepted = 0;
   #loggedAtMs = -Infinity;
 
   /** @param unauthenticated has each connection of the server until its client is known */
@@ -28,16 +27,8 @@ export class ConnectionLimit {
     this.#server = server;
     this.#unauthenticated = unauthenticated;
     this.#log = log;
-    server.on('connection', (arrived: Socket) => {
-      this.#accepted += 1;
-      this.#makeRoom(arrived);
-    });
+    server.on('connection', (arrived: Socket) => this.#makeRoom(arrived));
     server.on('drop', () => this.#dropped());
-  }
-
-  /** Number of connections accepted so far. */
-  get accepted(): number {
-    return this.#accepted;
   }
 
   /** Sets how many more connections may be accepted from now on; a negative number if there are too many. */

@@ -7,13 +7,6 @@ import { type Resource, RESOURCES } from '../resources.ts';
 /** Multiple of the reserve that must be free before new clients are admitted again. */
 const FREE_AGAIN = 1.5;
 
-/** Multiple of the reserve that is plenty: a supply of which more is free may be measured less often. */
-const PLENTY = 10;
-/** Number of samples from one measurement of such a supply to the next. */
-const SELDOM_SAMPLES = 5;
-/** Share of the reserve that may be taken of it in this time; after more it is measured at the next sample. */
-const MOST_TAKEN = 1 / 8;
-
 /** Use and limit of a resource, in bytes or as a number. */
 export type Usage = { used: number; limit: number };
 
@@ -26,11 +19,6 @@ export type Supply = {
   measure: () => Usage | undefined;
   /** Returns the part of a limit that is kept from new clients. */
   reserveOf: (limit: number) => number;
-  /**
-   * Present for a supply that is costly to measure: returns an amount that grows with whatever may use it up within seconds. While there is
-   * plenty, or no limit, the supply is measured at every fifth sample, and at the next one once much has been taken.
-   */
-  taken?: () => number;
   /** Called after each measurement with the amount that new clients may take; negative if part of the reserve is in use. */
   onFree?: (free: number) => void;
 };
@@ -38,12 +26,7 @@ export type Supply = {
 /** State of a resource: true if new clients are refused because of it, and its free share; undefined if it has no limit. */
 export type ResourceState = { isShort: boolean; freeShare: number | undefined };
 
-type Watched = Supply & {
-  usage: Usage | undefined;
-  isShort: boolean;
-  /** Number of samples until the next measurement, and the amount up to which that can wait; undefined if it cannot. */
-  wait: { samples: number; taken: number } | undefined;
-};
+type Watched = Supply & { usage: Usage | undefined; isShort: boolean };
 
 /**
  * Refuses new clients while only the reserve of a resource is left: connected clients need it to open rooms,
@@ -70,12 +53,7 @@ export class Reserves {
   ) {
     this.#log = log;
     this.#timings = timings;
-    this.#supplies = supplies.map((supply) => ({
-      ...supply,
-      usage: undefined,
-      isShort: false,
-      wait: undefined,
-    }));
+    this.#supplies = supplies.map((supply) => ({ ...supply, usage: undefined, isShort: false }));
     this.#faults = faults;
     this.#faultsBefore = { ...faults };
     this.#timer = setInterval(() => this.sample(), timings.sampleEveryMs);
@@ -105,11 +83,9 @@ export class Reserves {
     };
   }
 
-  /** Measures all resources, except those of which there is still plenty. */
+  /** Measures all resources. */
   sample(): void {
-    for (const supply of this.#supplies) {
-      if (!canWait(supply)) this.#look(supply);
-    }
+    for (const supply of this.#supplies) this.#look(supply);
     const nowMs = performance.now();
     const short = RESOURCES.filter((resource) => this.#isShortOf(resource, nowMs));
     for (const resource of RESOURCES) {
@@ -140,10 +116,8 @@ export class Reserves {
   #look(supply: Watched): void {
     try {
       supply.usage = supply.measure();
-      supply.wait = waitAfter(supply);
     } catch {
       // Reading a file takes a descriptor; the next measurement may find one.
-      supply.wait = undefined;
     }
     if (!supply.usage) {
       supply.isShort = false;
@@ -168,21 +142,4 @@ export class Reserves {
     const figures = supplies.flatMap(({ name, usage }) => (usage ? [[name, usage]] : []));
     return { ...Object.fromEntries(figures), faults: this.#faults[resource] };
   }
-}
-
-/** Returns for how long a measurement is good enough; undefined if only until the next sample. */
-function waitAfter({ usage, reserveOf, taken }: Watched): Watched['wait'] {
-  if (!taken) return undefined;
-  if (!usage) return { samples: SELDOM_SAMPLES, taken: Infinity };
-  const { used, limit } = usage;
-  const reserve = reserveOf(limit);
-  if (limit - used <= PLENTY * reserve) return undefined;
-  return { samples: SELDOM_SAMPLES, taken: taken() + reserve * MOST_TAKEN };
-}
-
-/** Counts a sample. @returns true if its measurement can be left out */
-function canWait({ wait, taken }: Watched): boolean {
-  if (!wait || !taken) return false;
-  wait.samples -= 1;
-  return wait.samples > 0 && taken() <= wait.taken;
 }

@@ -12,8 +12,6 @@ const STDOUT = 1;
 export type SupplySources = {
   /** Called at intervals with the number of descriptors that new clients may take; negative if part of the reserve is in use. */
   onFreeDescriptors: (free: number) => void;
-  /** Returns a number that grows with each connection and each room, which take descriptors. */
-  descriptorsTaken: () => number;
   mediaWorkerPids: () => number[];
   /** Open ends of pipes to other nodes, and the number of ports for them. */
   pipes: { count: () => number; ports: number };
@@ -41,7 +39,6 @@ export function suppliesOf(sources: SupplySources): Supply[] {
       name: 'process',
       measure: () => ({ used: descriptors.count('self') ?? limit, limit }),
       reserveOf: ofDescriptors,
-      taken: sources.descriptorsTaken,
       onFree: sources.onFreeDescriptors,
     },
     {
@@ -69,8 +66,6 @@ export function suppliesOf(sources: SupplySources): Supply[] {
       resource: 'memory',
       name: 'cgroup',
       measure: cgroupMeter('memory'),
-      // Plenty is more than 5 GB, which nothing takes within seconds.
-      taken: () => 0,
       reserveOf: shareOf(0.1, 32 * MB, 512 * MB),
     },
     {

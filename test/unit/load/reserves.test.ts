@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { DEFAULT_TIMINGS } from '../../../config/timings.ts';
 import { counters } from '../../../src/counters.ts';
 import { cgroupMeter } from '../../../src/load/cgroup.ts';
-import { Reserves, type Supply, type Usage } from '../../../src/load/reserves.ts';
+import { Reserves, type Supply } from '../../../src/load/reserves.ts';
 import { shareOf, suppliesOf } from '../../../src/load/supplies.ts';
 import { PartylineError } from '../../../src/protocol/errors.ts';
 import { noteShortage, type Resource, resourceOf, RESOURCES } from '../../../src/resources.ts';
@@ -96,67 +96,6 @@ describe('Reserves', () => {
       reserves.close();
     },
   );
-
-  describe('a supply that is costly to measure', () => {
-    /** Opens one with a reserve of 512, of which more than 5120 is plenty. */
-    function openCostly() {
-      const state = {
-        usage: { used: 100, limit: 20_000 } as Usage | undefined,
-        taken: 0,
-        looks: 0,
-      };
-      const measure = () => {
-        state.looks += 1;
-        return state.usage;
-      };
-      const reserves = open([{ ...supplyOf('memory', measure), taken: () => state.taken }]);
-      const sample = (times: number) => {
-        for (let time = 0; time < times; time += 1) reserves.sample();
-        return state.looks;
-      };
-      return { reserves, state, sample };
-    }
-
-    test('is measured at every fifth sample while there is plenty, and at each one else', () => {
-      const { reserves, state, sample } = openCostly();
-      expect([1, 4, 1, 4, 1].map(sample)).toEqual([1, 1, 2, 2, 3]);
-      state.usage = { used: 20_000 - 5120, limit: 20_000 };
-      expect([4, 1, 1, 1].map(sample)).toEqual([3, 4, 5, 6]);
-      state.usage = { used: 19_900, limit: 20_000 };
-      sample(1);
-      expect(reserves.isShort).toBe(true);
-      state.usage = undefined;
-      expect([1, 4, 1].map(sample)).toEqual([8, 8, 9]);
-      reserves.close();
-    });
-
-    test('is measured at the next sample once an eighth of the reserve has been taken', () => {
-      const { reserves, state, sample } = openCostly();
-      expect(sample(2)).toBe(1);
-      state.taken = 64;
-      expect(sample(1)).toBe(1);
-      state.usage = { used: 19_900, limit: 20_000 };
-      state.taken = 65;
-      expect(sample(1)).toBe(2);
-      expect(reserves.isShort).toBe(true);
-      reserves.close();
-    });
-
-    test('is measured at the next sample if it could not be', () => {
-      const { reserves, state, sample } = openCostly();
-      sample(5);
-      let mayLook = false;
-      const usageOf = () => {
-        if (mayLook) return { used: 100, limit: 20_000 };
-        throw fault('EMFILE');
-      };
-      Object.defineProperty(state, 'usage', { get: usageOf });
-      expect([1, 1].map(sample)).toEqual([2, 3]);
-      mayLook = true;
-      expect([1, 4].map(sample)).toEqual([4, 4]);
-      reserves.close();
-    });
-  });
 
   test('judges by what it saw last while it cannot look', () => {
     const looks = [
@@ -286,7 +225,6 @@ describe('cgroupMeter()', () => {
 test('suppliesOf() measures this process: what it opens is counted', () => {
   const supplies = suppliesOf({
     onFreeDescriptors: () => {},
-    descriptorsTaken: () => 0,
     mediaWorkerPids: () => [process.pid, 0],
     pipes: { count: () => 3, ports: 10 },
     rooms: { count: () => 4, ports: 20 },
