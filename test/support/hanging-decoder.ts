@@ -1,8 +1,10 @@
 import { parentPort } from 'node:worker_threads';
 import type { DecoderAnswer, DecoderOrder } from '../../src/audio/decoding/decoder-thread.ts';
 
-/** A decoder thread that hangs over MP3, crashes over frames of nothing, and answers everything else with one sample; `rateHz` is
- * 8000, and one more for each head that it was given. */
+/**
+ * A decoder thread that hangs over MP3, crashes over frames of nothing, answers AAC with as many samples as bytes have come with the first
+ * frame, and everything else with one sample; `rateHz` is 8000, and one more for each head that it was given.
+ */
 const port = parentPort;
 if (!port) throw new Error('This is the program of a worker thread.');
 let heads = 0;
@@ -14,7 +16,7 @@ port.on('message', (order: DecoderOrder) => {
   if (order.head) heads += 1;
   const answer: DecoderAnswer = {
     id: order.id,
-    samples: new Float32Array(1),
+    samples: new Float32Array(order.codec === 'aac' ? order.frames[0]!.buffer.byteLength : 1),
     rateHz: 8000 + heads,
     faults: 0,
   };

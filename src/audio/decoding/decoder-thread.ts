@@ -190,9 +190,9 @@ export class DecoderThread {
     const { codec, job } = stream;
     if (!job) return;
     const isHeaded = stream.headedIn === this.#worker;
-    const head = isHeaded ? undefined : stream.head;
+    const head = isHeaded || !stream.head ? undefined : alone(stream.head);
     stream.headedIn = this.#worker;
-    const order: DecoderOrder = { order: 'decode', id, codec, head, frames: job.frames };
+    const order: DecoderOrder = { order: 'decode', id, codec, head, frames: job.frames.map(alone) };
     this.#worker?.postMessage(order);
     this.#watch();
   }
@@ -254,3 +254,6 @@ export class DecoderThread {
     }, this.#checkMs).unref();
   }
 }
+
+/** Copies bytes into memory of their own: what is posted is copied with all the memory that it is a part of, of Node's pool 64 KB. */
+const alone = (bytes: Uint8Array) => new Uint8Array(bytes);

@@ -41,6 +41,14 @@ test('the head of a stream is given once to each thread that decodes it', async 
   vorbis.close();
 });
 
+test('a frame that is a part of much memory is posted without the rest of it', async () => {
+  const thread = new DecoderThread(HANGING);
+  const stream = thread.open('aac');
+  const { samples } = await stream.decode([new Uint8Array(65_536).subarray(1000, 1010)]);
+  expect(samples).toHaveLength(10);
+  stream.close();
+});
+
 test('accounts take turns: one with a single stream does not wait for all of another', async () => {
   const thread = new DecoderThread(HANGING);
   const many = thread.ofAccount(1);
