@@ -79,7 +79,7 @@ export class RedisServer {
   }
 
   /**
-   * Leaves out most probes while a client of this process gets replies: these show that the server does not hang, and a connection for
+   * Leaves out most probes while a client of this process gets replies (with several processes, that of the supervisor gets none): these show that the server does not hang, and a connection for
    * each probe costs more.
    * @param countReplies returns the number of replies that the client has got so far
    */
@@ -201,7 +201,7 @@ export class RedisServer {
   }
 
   async #probe(child: ChildProcess): Promise<void> {
-    if (this.#isProbing || this.#hasReplied()) return;
+    if (this.#isProbing || this.#leavesOutProbe()) return;
     this.#isProbing = true;
     const { state } = await probeRedis(this.socketPath, this.#timings.checkServerEveryMs);
     this.#isProbing = false;
@@ -213,7 +213,7 @@ export class RedisServer {
   }
 
   /** Returns true if replies since the last check replace the probe. After an unanswered probe they do not. */
-  #hasReplied(): boolean {
+  #leavesOutProbe(): boolean {
     const before = this.#replies;
     this.#replies = this.#countReplies();
     const isLeftOut =

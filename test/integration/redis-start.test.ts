@@ -4,6 +4,7 @@ import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { createClient } from 'redis';
 import { afterEach, expect, test, vi } from 'vitest';
 import {
@@ -222,11 +223,10 @@ test('an own Redis that answers its gateway is seldom probed, and started again 
   await client.connect();
   const connections = async () =>
     Number(/total_connections_received:(\d+)/.exec(await client.info('stats'))?.[1]);
-  const fromMs = performance.now();
   const before = await connections();
-  await eventually('two probes', async () => (await connections()) >= before + 2);
-  // With a probe for each check they would take 0.4 s.
-  expect(performance.now() - fromMs).toBeGreaterThan(1000);
+  // 15 checks, of which one or two probe it. The machine may be busy.
+  await delay(3000);
+  expect((await connections()) - before).toBeLessThan(10);
 
   await rm(socket);
   await eventually('it is killed', () => gateway.logged('redis-server hangs; killed').length > 0);
