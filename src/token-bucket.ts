@@ -33,7 +33,7 @@ export class TokenBucket {
     this.#atMs = nowMs;
   }
 
-  /** Spends tokens if there are as many. @returns the balance after that; negative if there were too few */
+  /** Spends tokens if there are as many. @returns the balance less the cost; if it is negative, nothing was spent */
   take(cost: number, nowMs: number): number {
     const left = this.balance(nowMs) - cost;
     if (left < 0) return left;

@@ -34,7 +34,7 @@ const MAX_FRAGMENTS = 1024;
  */
 const MAX_PENDING_PONGS = 12_000;
 /**
- * Maximum number of chunks that the message being received may lie in: 64 KiB in TCP segments of 64 bytes. Each takes about 1 KB of
+ * Maximum number of chunks that the message being received may lie in: 64 KiB in TCP segments of 64 bytes. Each takes up to 1 KB of
  * memory. ws joins them by `Array.shift`, which moves the whole array once there are more than about 8000: a message of 64 KiB in
  * TLS records of one byte blocked the event loop for seconds. ws closes with 1008.
  */

@@ -78,7 +78,7 @@ export class Echo {
     this.#clock.add(this.#onTick);
   }
 
-  /** Holds a packet. Those of a pause come here, too, and are a pause again. */
+  /** Holds a packet. The packets of a pause come here, too, and are a pause again. */
   #hold(payload: Buffer, level = MIXED_LEVEL): void {
     const dueMs = performance.now() + DELAY_MS;
     const samples = opusPacketSamples(payload) ?? 0;

@@ -43,7 +43,7 @@ export class Reorderer {
     return this.#next;
   }
 
-  /** Packets that arrived before an earlier one. */
+  /** Packets that have not been taken. */
   get waiting(): Iterable<MediaPacket> {
     return this.#inTurn ? [this.#inTurn, ...this.#held.values()] : this.#held.values();
   }

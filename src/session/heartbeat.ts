@@ -17,8 +17,8 @@ export class Heartbeat {
   readonly #everyMs: number;
   readonly #pings: Pings;
   readonly #silentAfterMs: number;
-  /** Time of the last message, ping or pong from the client, ms of the monotonic clock. The caller writes it for each of them. */
-  heardAtMs = performance.now();
+  /** Time of the beat before which bytes last came from the client, ms of the monotonic clock. */
+  #heardAtMs = performance.now();
   /** Bytes that had come at the last beat. */
   #bytesBefore: number;
   #pingedAtMs: number;
@@ -57,10 +57,10 @@ export class Heartbeat {
     // ws emits nothing for a message that is still incomplete, and the pongs of some clients wait
     // for its end.
     const { bytesRead } = this.#stream;
-    if (!isRead) this.heardAtMs = Math.max(this.heardAtMs, nowMs);
-    if (bytesRead !== this.#bytesBefore) this.heardAtMs = performance.now();
+    if (!isRead) this.#heardAtMs = Math.max(this.#heardAtMs, nowMs);
+    if (bytesRead !== this.#bytesBefore) this.#heardAtMs = performance.now();
     this.#bytesBefore = bytesRead;
-    if (nowMs - this.heardAtMs >= this.#silentAfterMs) return 'silent';
+    if (nowMs - this.#heardAtMs >= this.#silentAfterMs) return 'silent';
     if (nowMs - this.#pingedAtMs >= this.#everyMs) {
       this.#pingedAtMs = nowMs;
       if (nowMs - this.#pings.lastAtMs > RECENT_MS) this.ping(performance.now());

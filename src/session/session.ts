@@ -323,7 +323,6 @@ export class Session implements ClientConnection {
   receive(data: Buffer, isBinary: boolean): void {
     if (this.#isClosed) return;
     const nowMs = performance.now();
-    this.#heartbeat.heardAtMs = nowMs;
     if (data.length > MAX_MESSAGE_BYTES) {
       this.fail(new PartylineError('message_too_big', 'The message is too long: at most 64 KiB.'));
     } else if (isBinary) {
@@ -337,7 +336,6 @@ export class Session implements ClientConnection {
   #receiveControl(answer?: Buffer): void {
     const nowMs = performance.now();
     if (answer) this.#sendQueue.answered(answer, nowMs);
-    this.#heartbeat.heardAtMs = nowMs;
     this.#controlLimit.receive(nowMs);
   }
 

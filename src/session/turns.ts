@@ -181,7 +181,7 @@ export function readInTurns(
 /** Buffer that all connections read into, one after the other: the kernel fills it, and the listener copies it, in one call. */
 const READ = Buffer.allocUnsafeSlow(64 * 1024);
 /** Size of the piece of memory that copies of short reads share: a copy that is kept keeps no more than that, bytes. */
-const PIECE_BYTES = 2048;
+const PIECE_BYTES = 1024;
 /** Maximum length of a read whose copy shares its memory with others, bytes. */
 const MAX_SHORT_BYTES = PIECE_BYTES / 4;
 
@@ -221,19 +221,22 @@ function readIntoSharedBuffer(stream: Socket): void {
       onEnd.call(handle, data);
       return;
     }
-    if (stream.timeout) stream.setTimeout(stream.timeout);
-    const chunk = copyOfRead(bytes);
     // As `push` does while nothing waits, without its look for more.
-    const isDue = stream.readableFlowing && stream.readableLength === 0;
-    if ((isDue && stream.emit('data', chunk)) || stream.push(chunk)) return;
+    if (stream.readableFlowing && stream.readableLength === 0) {
+      if (stream.emit('data', copyOfRead(bytes, MAX_SHORT_BYTES))) return;
+    }
+    // A chunk that waits in the stream has memory of its own.
+    if (stream.push(copyOfRead(bytes, 0))) return;
+    // Only behind `push`, which lets the stream ask for more again.
     handle.reading = false;
     handle.readStop();
   };
 }
 
-function copyOfRead(bytes: number): Buffer {
+/** @param maxSharedBytes maximum length of a copy that shares its memory with others */
+function copyOfRead(bytes: number, maxSharedBytes: number): Buffer {
   let copy: Buffer;
-  if (bytes > MAX_SHORT_BYTES) {
+  if (bytes > maxSharedBytes) {
     copy = Buffer.allocUnsafeSlow(bytes);
   } else {
     if (usedBytes + bytes > piece.length) {
@@ -241,7 +244,8 @@ function copyOfRead(bytes: number): Buffer {
       usedBytes = 0;
     }
     copy = piece.subarray(usedBytes, usedBytes + bytes);
-    usedBytes += bytes;
+    // Samples of up to 8 bytes are read in place.
+    usedBytes = (usedBytes + bytes + 7) & ~7;
   }
   READ.copy(copy, 0, 0, bytes);
   return copy;

@@ -79,8 +79,8 @@ export class RedisServer {
   }
 
   /**
-   * Leaves out most probes while a client of this process gets replies (with several processes, that of the supervisor gets none): these show that the server does not hang, and a connection for
-   * each probe costs more.
+   * Leaves out most probes while a client of this process gets replies: these show that the server does not hang, and a connection for
+   * each probe costs more. The supervisor of several processes has no client.
    * @param countReplies returns the number of replies that the client has got so far
    */
   trustRepliesOf(countReplies: () => number): void {

@@ -23,8 +23,8 @@ const HEARD_FRAMES = 50;
 /** Number of frames of 20 ms for which a sound must be loud to count as more than a cough. */
 const LASTING_FRAMES = 5;
 
-/** State of a speaker, whether it talks or not. */
-type Heard = { noise: SteadyNoise; talker: Talker | undefined };
+/** State of a speaker, with a talker while it talks. */
+type SpeakerState = { noise: SteadyNoise; talker: Talker | undefined };
 
 type Talker = {
   /** Mean power of the loud packets: pauses do not count. */
@@ -45,7 +45,7 @@ type Talker = {
 export class ActiveSpeakers<Id> {
   readonly #settings: ActiveSpeakerSettings;
   readonly #talking = new Map<Id, Talker>();
-  readonly #heard = new Map<Id, Heard>();
+  readonly #states = new Map<Id, SpeakerState>();
   readonly #mixed = new Set<Id>();
   #mixedVersion = 0;
 
@@ -129,14 +129,14 @@ export class ActiveSpeakers<Id> {
   /** Removes a speaker. */
   delete(id: Id): boolean {
     const changed = this.end(id);
-    this.#heard.delete(id);
+    this.#states.delete(id);
     return changed;
   }
 
   /** Ends the talk of a speaker at once. @returns true if the speaker talked */
   end(id: Id): boolean {
     const changed = this.#talking.delete(id);
-    const state = this.#heard.get(id);
+    const state = this.#states.get(id);
     if (state) state.talker = undefined;
     if (this.#mixed.delete(id)) {
       this.#mixedVersion += 1;
@@ -145,17 +145,17 @@ export class ActiveSpeakers<Id> {
     return changed;
   }
 
-  #stateOf(id: Id): Heard {
-    let state = this.#heard.get(id);
+  #stateOf(id: Id): SpeakerState {
+    let state = this.#states.get(id);
     if (!state) {
       state = { noise: new SteadyNoise(), talker: undefined };
-      this.#heard.set(id, state);
+      this.#states.set(id, state);
     }
     return state;
   }
 
   #isSteady(id: Id): boolean {
-    return this.#heard.get(id)?.noise.isSteady ?? false;
+    return this.#states.get(id)?.noise.isSteady ?? false;
   }
 
   /** Mixes `id` if there is a free place, or in place of a speaker that is only noise, or clearly quieter. */

@@ -89,7 +89,7 @@ export class RoomSpeaker implements HeardSpeaker {
     return nowMs - this.awaitedSinceMs >= maxAwaitedMs(last.payload, isAlike);
   }
 
-  /** Packets that came ahead of a missing one. */
+  /** Packets that have not been taken: they came ahead of a missing one. */
   get waiting(): Iterable<MediaPacket> {
     return this.#stream.waiting;
   }

@@ -1,5 +1,4 @@
 import { beforeEach, expect, onTestFinished, test, vi } from 'vitest';
-import type { types } from 'mediasoup-client';
 import { keepIceAlive } from '../../../../packages/client/src/webrtc/ice.ts';
 
 beforeEach(() => {
@@ -22,7 +21,7 @@ async function breakPath(iceServers: object[] | undefined, canUpdate = true): Pr
       if (!canUpdate) throw new Error('not supported');
     },
     restartIce: async (parameters: object) => void done.push(parameters),
-  } as unknown as types.Transport;
+  } as unknown as Parameters<typeof keepIceAlive>[0];
   const reply = { ice_parameters: 'new', ...(iceServers && { ice_servers: iceServers }) };
   const stop = new AbortController();
   const handlers = { changed: () => undefined, lost: (fault: unknown) => void done.push(fault) };
