@@ -1,6 +1,6 @@
 import { expect, test, vi } from 'vitest';
 import { accessibilityFaults, isDrawnInForcedColors, tabTo } from '../support/accessibility.ts';
-import { TestBrowser } from '../support/browser.ts';
+import { shareBrowsers, TestBrowser } from '../support/browser.ts';
 import { GatewayProcess } from '../support/process.ts';
 import { SETTLING } from '../support/settling.ts';
 import { keepPlaying, opusTone } from '../support/sound.ts';
@@ -8,6 +8,7 @@ import { useStack } from '../support/use-stack.ts';
 
 /** The operator's page as an operator uses it. */
 
+shareBrowsers();
 const { openRedis, openGateway, connect, enter, cleanUps } = useStack();
 
 const OPERATOR_KEY = 'operator-key-of-the-tests';

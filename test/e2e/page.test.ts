@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { expect, test, vi } from 'vitest';
 import { accessibilityFaults, isDrawnInForcedColors, tabTo } from '../support/accessibility.ts';
-import { TestBrowser } from '../support/browser.ts';
+import { shareBrowsers, TestBrowser } from '../support/browser.ts';
 import { eventually, openTestGateway } from '../support/gateway.ts';
 import type { TestClient } from '../support/client.ts';
 import { TestProxy } from '../support/proxy.ts';
@@ -30,6 +30,7 @@ declare global {
   }
 }
 
+shareBrowsers();
 const used = useGateway();
 
 async function openBrowser(microphoneHz = 800): Promise<TestBrowser> {
@@ -651,7 +652,9 @@ test('a tab that is closed leaves the room, and so does a browser that is killed
   const hasSaidSo = first.type === 'peer_left' && first.reason === 'left';
   const left = hasSaidSo ? first : await closeTabOf('Ida');
   expect(left).toMatchObject({ reason: 'left' });
-  const eve = await openBrowser();
+  const eve = used.keep(
+    await TestBrowser.openRaw(used.gateway.url, 800, 'webrtc', { isAlone: true }),
+  );
   await eve.join(ROOM, 'Eve', used.gateway.apiKey);
   await eve.kill();
   expect(await leftAs(legacy, 'Eve')).toMatchObject({ reason: 'closed' });

@@ -1,5 +1,5 @@
 import { expect, test, vi } from 'vitest';
-import { TestBrowser } from '../support/browser.ts';
+import { shareBrowsers, TestBrowser } from '../support/browser.ts';
 import { TestClient } from '../support/client.ts';
 import { openTestGateway } from '../support/gateway.ts';
 import { SETTLING } from '../support/settling.ts';
@@ -10,6 +10,7 @@ import { useGateway } from '../support/use-gateway.ts';
 
 const ROOM = 'kitchen';
 
+shareBrowsers();
 const used = useGateway();
 
 async function openBrowser(): Promise<TestBrowser> {

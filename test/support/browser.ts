@@ -1,7 +1,9 @@
+import { createHash } from 'node:crypto';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { chromium, type Locator, type Page } from 'playwright-core';
+import { type Browser, chromium, type Locator, type Page } from 'playwright-core';
+import { afterAll } from 'vitest';
 import { SETTLING } from './settling.ts';
 import { pcmTone } from './sound.ts';
 import { wavFile } from './wav.ts';
@@ -32,7 +34,28 @@ type BrowserOptions = {
   isNamedChrome?: boolean;
   /** Scripts of other origins than the page's run, such as those of a test. */
   runsForeignScripts?: boolean;
+  /** Has a process of its own, even in a file that shares browsers: it can be killed. */
+  isAlone?: boolean;
 };
+
+/** A Chromium that runs. */
+type Running = { browser: Browser; kill: () => Promise<void>; close: () => Promise<void> };
+
+/** Browsers of a file that shares them, by what their microphones hear. */
+let shared: Map<string, Promise<Running>> | undefined;
+
+/**
+ * Lets all tests of a file open their pages in one Chromium for each microphone: its start takes longer than most of what they do. Each page has
+ * storage of its own.
+ */
+export function shareBrowsers(): void {
+  const ofFile = new Map<string, Promise<Running>>();
+  shared = ofFile;
+  afterAll(async () => {
+    shared = undefined;
+    for (const running of ofFile.values()) await (await running).close();
+  });
+}
 
 /** Runs in the page, before anything else. */
 function relayOnly(): void {
@@ -53,13 +76,17 @@ function keepSocket(): void {
   };
 }
 
-/** A real Chromium in a process of its own, whose microphone hears what the test gives it, and the gateway's page in it. */
+/** A real Chromium, whose microphone hears what the test gives it, and the gateway's page in it. */
 export class TestBrowser {
   readonly page: Page;
   readonly #opened: AsyncDisposableStack;
-  readonly #kill: () => Promise<void>;
+  readonly #kill: (() => Promise<void>) | undefined;
 
-  private constructor(page: Page, opened: AsyncDisposableStack, kill: () => Promise<void>) {
+  private constructor(
+    page: Page,
+    opened: AsyncDisposableStack,
+    kill: (() => Promise<void>) | undefined,
+  ) {
     this.page = page;
     this.#opened = opened;
     this.#kill = kill;
@@ -69,9 +96,14 @@ export class TestBrowser {
    * Opens the page so that the microphone's tone arrives as it is: noise suppression takes a steady tone for noise.
    * @param transports those that the page may use: on a busy machine WebRTC may be so slow that the page would give it up
    */
-  static openRaw(url: string, microphoneHz: number, transports = 'webrtc'): Promise<TestBrowser> {
+  static openRaw(
+    url: string,
+    microphoneHz: number,
+    transports = 'webrtc',
+    options: BrowserOptions = {},
+  ): Promise<TestBrowser> {
     const address = `${url}/?raw&transports=${transports}`;
-    return TestBrowser.open(address, pcmTone(microphoneHz, 0.5, 10_000));
+    return TestBrowser.open(address, pcmTone(microphoneHz, 0.5, 10_000), options);
   }
 
   /** @param microphone 16-bit mono at 48 kHz, which the microphone hears over and over; without it, none is allowed */
@@ -84,32 +116,27 @@ export class TestBrowser {
       acceptsCertificate = false,
       isNamedChrome = false,
       runsForeignScripts = false,
+      isAlone = !shared,
     }: BrowserOptions = {},
   ): Promise<TestBrowser> {
     const opened = new AsyncDisposableStack();
     try {
-      const folder = opened.adopt(await mkdtemp(join(tmpdir(), 'partyline-browser-')), (path) =>
-        rm(path, { recursive: true }),
-      );
-      const microphoneFile = join(folder, 'microphone.wav');
-      if (microphone)
-        await writeFile(microphoneFile, wavFile(MICROPHONE, Buffer.concat(microphone)));
-      const permission = microphone ? [ALLOW, hearing(microphoneFile)] : [DENY];
-      const server = opened.adopt(await launch(executable, permission), (part) => part.close());
-      const browser = opened.adopt(await chromium.connect(server.wsEndpoint()), (part) =>
-        part.close(),
-      );
+      const running = isAlone
+        ? opened.adopt(await startBrowser(executable, microphone), (part) => part.close())
+        : await sharedBrowser(executable, microphone);
+      const { browser } = running;
       const page = await browser.newPage({
         viewport: { width: 1000, height: 700 },
         ignoreHTTPSErrors: acceptsCertificate,
         bypassCSP: runsForeignScripts,
         ...(isNamedChrome && { userAgent: nameOfChrome(browser.version()) }),
       });
+      opened.defer(() => page.context().close());
       page.setDefaultTimeout(SETTLING.timeout);
       await page.addInitScript(keepSocket);
       if (isRelayed) await page.addInitScript(relayOnly);
       await page.goto(address);
-      return new TestBrowser(page, opened, () => server.kill());
+      return new TestBrowser(page, opened, isAlone ? running.kill : undefined);
     } catch (fault) {
       await opened.disposeAsync();
       throw fault;
@@ -182,9 +209,10 @@ export class TestBrowser {
     });
   }
 
-  /** Ends the browser as a crash does. */
-  kill(): Promise<void> {
-    return this.#kill();
+  /** Ends the browser, which `isAlone`, as a crash does. */
+  async kill(): Promise<void> {
+    if (!this.#kill) throw new Error('other pages of this file may be open in this browser');
+    await this.#kill();
   }
 
   close(): Promise<void> {
@@ -198,6 +226,46 @@ const nameOfChrome = (version: string) =>
 const ALLOW = '--use-fake-ui-for-media-stream';
 const DENY = '--deny-permission-prompts';
 const hearing = (file: string) => `--use-file-for-fake-audio-capture=${file}`;
+
+/** Starts a Chromium whose microphone hears this; without it, none is allowed. */
+async function startBrowser(
+  executable: string,
+  microphone: Buffer[] | undefined,
+): Promise<Running> {
+  const opened = new AsyncDisposableStack();
+  try {
+    const folder = opened.adopt(await mkdtemp(join(tmpdir(), 'partyline-browser-')), (path) =>
+      rm(path, { recursive: true }),
+    );
+    const microphoneFile = join(folder, 'microphone.wav');
+    if (microphone) await writeFile(microphoneFile, wavFile(MICROPHONE, Buffer.concat(microphone)));
+    const permission = microphone ? [ALLOW, hearing(microphoneFile)] : [DENY];
+    const server = opened.adopt(await launch(executable, permission), (part) => part.close());
+    const browser = opened.adopt(await chromium.connect(server.wsEndpoint()), (part) =>
+      part.close(),
+    );
+    return { browser, kill: () => server.kill(), close: () => opened.disposeAsync() };
+  } catch (fault) {
+    await opened.disposeAsync();
+    throw fault;
+  }
+}
+
+/** The Chromium of this file whose microphone hears this; it is started when it is first asked for. */
+function sharedBrowser(executable: string, microphone: Buffer[] | undefined): Promise<Running> {
+  const browsers = shared!;
+  const hash = createHash('sha1');
+  for (const part of microphone ?? []) hash.update(part);
+  const key = `${executable} ${microphone ? hash.digest('hex') : 'denied'}`;
+  let running = browsers.get(key);
+  if (!running) {
+    running = startBrowser(executable, microphone);
+    browsers.set(key, running);
+    // The next test may try again.
+    running.catch(() => browsers.delete(key));
+  }
+  return running;
+}
 
 const launch = (executablePath: string, permission: string[]) =>
   chromium.launchServer({
