@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import { Application } from 'libopus-wasm';
-import { describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { type AudioFormat, formatAudioFormat, parseAudioFormat } from '../../src/audio/format.ts';
 import { eventually } from '../support/gateway.ts';
 import { findGlitches } from '../support/glitches.ts';
@@ -66,7 +66,8 @@ test.each(['opus', 'pcm_s16le;rate=16000;channels=1'])(
   },
 );
 
-test('with pauses in which next to nothing is sent: every word is heard, and nothing in between', async () => {
+/** Two words with pauses around them, in which next to nothing is sent. */
+async function sayPauses(): Promise<Buffer[]> {
   const word = fade(tone(TONE_HZ, AMPLITUDE, 600));
   const silence = new Float32Array(48 * 900);
   // The hiccup of speak() is in here; it is not heard as a word.
@@ -74,32 +75,226 @@ test('with pauses in which next to nothing is sent: every word is heard, and not
   const sound = Float32Array.from(
     [murmur, word, silence, word, silence, word, silence].flatMap((part) => [...part]),
   );
-  const packets = await encodeOpus(sound, 20, {
-    application: Application.Voip,
-    dtx: true,
-    complexity: 10,
-  });
-  expect(packets.filter(({ length }) => length <= 2).length).toBeGreaterThan(20);
-  const spoken = wordsIn(await decodeOpus(packets));
-  const { opus, pcm } = await undisturbed(async (number) => {
-    const room = await openRoom(enter, `pauses ${number}`, OPUS);
-    await speak(room.speaker, packets);
-    await eventually('all is heard', () => room.pcm.frames.length * 20 >= 3 * 600);
-    return room;
-  });
-  for (const [format, frames] of [
-    [OPUS, opus.frames],
-    [PCM, pcm.frames],
-  ] as const) {
-    const words = wordsIn(await hearAs(format, frames));
-    expect(words).toHaveLength(3);
-    for (const [i, heard] of words.entries()) {
-      expect(Math.abs(heard.length - spoken[i]!.length) / 48).toBeLessThan(80);
-      const levelDb = 10 * Math.log10(energyOf(heard) / energyOf(spoken[i]!));
-      expect(Math.abs(levelDb)).toBeLessThan(1.5);
-      expect(findGlitches(heard.subarray(1440, -1440))).toEqual([]);
-    }
+  return encodeOpus(sound, 20, { application: Application.Voip, dtx: true, complexity: 10 });
+}
+
+async function hearPauses(packets: Buffer[], attempt: number) {
+  const room = await openRoom(enter, `pauses ${attempt}`, OPUS);
+  await speak(room.speaker, packets);
+  await eventually('all is heard', () => room.pcm.frames.length * 20 >= 3 * 600);
+  return room;
+}
+
+/** A tone whose listener changes how it hears in the middle of it, four times. */
+async function hearStretches(packets: Buffer[], attempt: number): Promise<Buffer[]> {
+  const room = `stretches ${attempt}`;
+  const [alice, bob] = [
+    await enter(`alice ${attempt}`, { room }),
+    await enter(`bob ${attempt}`, { room }),
+  ];
+  const spoken = speak(alice, packets);
+  const changes = [{ audio_out: formatAudioFormat(PCM) }, { delivery: 'forward' }];
+  changes.push({ delivery: 'mix' }, { audio_out: 'opus' });
+  for (const [i, change] of changes.entries()) {
+    await bob.until('a second more', () => bob.frames.length >= (i + 1) * 48 || undefined);
+    await bob.ask({ type: 'configure', ...change }, 'configured');
   }
+  await spoken;
+  await eventually('all is heard', () => bob.frames.length >= 245);
+  return bob.frames;
+}
+
+/** A word as Opus, and the same word as samples. */
+async function hearTwoFormats(word: Float32Array, attempt: number) {
+  const packets = await encodeOpus(word);
+  const room = await openRoom(enter, `words ${attempt}`, OPUS);
+  await play(room.speaker, packets);
+  await room.speaker.ask({ type: 'configure', audio: formatAudioFormat(PCM) }, 'configured');
+  await play(room.speaker, sampleMessages(PCM, word));
+  await eventually('all is heard', () => room.pcm.frames.length * 20 >= 1160);
+  return room;
+}
+
+const FORMATS_OF_TONE = [
+  'opus',
+  'pcm_f32le;rate=44100;channels=2',
+  'pcmu',
+  'pcm_s16le;rate=48000;channels=1',
+];
+const PART_MS = 700;
+const ALL_PARTS_MS = FORMATS_OF_TONE.length * PART_MS;
+
+/** Parts of one tone, each in another format. */
+const sayParts = () =>
+  Promise.all(
+    FORMATS_OF_TONE.map(async (name, i) => {
+      const format = parseAudioFormat(name);
+      const rateHz = format.codec === 'opus' ? 48_000 : format.rateHz;
+      const from = (i * PART_MS * rateHz) / 1000;
+      const part = tone(525, AMPLITUDE, (i + 1) * PART_MS, rateHz).subarray(from);
+      const messages =
+        format.codec === 'opus' ? await encodeOpus(part) : sampleMessages(format, part);
+      return { name, messages };
+    }),
+  );
+
+async function hearParts(parts: Awaited<ReturnType<typeof sayParts>>, attempt: number) {
+  const room = await openRoom(enter, `formats ${attempt}`, OPUS);
+  for (const [i, { name, messages }] of parts.entries()) {
+    if (i > 0) await room.speaker.ask({ type: 'configure', audio: name }, 'configured');
+    await play(room.speaker, messages);
+  }
+  await eventually('all is heard', () => room.pcm.frames.length * 20 >= ALL_PARTS_MS - 100);
+  return room;
+}
+
+const FORMATS_OF_BURST: AudioFormat[] = [OPUS, PCM, { codec: 'pcmu', rateHz: 8000, channels: 1 }];
+const ONSET_MS = 1000;
+
+/** A murmur, and after a second a burst over it. */
+async function sayBurst(format: AudioFormat): Promise<Buffer[]> {
+  const [murmurHz, burstHz] = [300, 1500];
+  const rateHz = format.codec === 'opus' ? 48_000 : format.rateHz;
+  const murmur = tone(murmurHz, 0.05, 1600, rateHz);
+  const burst = tone(burstHz, 0.4, 600, rateHz);
+  murmur.set(
+    burst.map((sample, i) => sample + murmur[i]!),
+    (ONSET_MS * rateHz) / 1000,
+  );
+  return format.codec === 'opus' ? encodeOpus(murmur) : sampleMessages(format, murmur);
+}
+
+/** Records also how much had been said when each frame was heard. */
+async function hearBurst(format: AudioFormat, messages: Buffer[], attempt: number) {
+  const name = `onset ${formatAudioFormat(format)} ${attempt}`;
+  const { speaker, opus, pcm } = await openRoom(enter, name, format);
+  const saidMs: Record<'opus' | 'pcm', number[]> = { opus: [], pcm: [] };
+  for (const [i, message] of messages.entries()) {
+    await play(speaker, [message]);
+    for (const [of, { frames }] of [
+      ['opus', opus],
+      ['pcm', pcm],
+    ] as const) {
+      while (saidMs[of].length < frames.length) saidMs[of].push(i * 20);
+    }
+    await sleep(20);
+  }
+  return { opus, pcm, saidMs };
+}
+
+describe('said in rooms of their own, all at once', () => {
+  const word = fade(tone(TONE_HZ, AMPLITUDE, 600));
+  let pauses: Buffer[];
+  let heard: Awaited<ReturnType<typeof hearAll>>;
+  beforeAll(async () => {
+    pauses = await sayPauses();
+    const steady = await opusTone(TONE_HZ, AMPLITUDE, 5000);
+    const parts = await sayParts();
+    const bursts = await Promise.all(FORMATS_OF_BURST.map(sayBurst));
+    heard = await undisturbed((number) => hearAll(steady, parts, bursts, number));
+  });
+
+  async function hearAll(
+    steady: Buffer[],
+    parts: Awaited<ReturnType<typeof sayParts>>,
+    bursts: Buffer[][],
+    attempt: number,
+  ) {
+    const [inPauses, stretches, twoFormats, inParts, ofBursts] = await Promise.all([
+      hearPauses(pauses, attempt),
+      hearStretches(steady, attempt),
+      hearTwoFormats(word, attempt),
+      hearParts(parts, attempt),
+      Promise.all(bursts.map((burst, i) => hearBurst(FORMATS_OF_BURST[i]!, burst, attempt))),
+    ]);
+    return { inPauses, stretches, twoFormats, inParts, ofBursts };
+  }
+
+  test('with pauses in which next to nothing is sent: every word is heard, and nothing in between', async () => {
+    expect(pauses.filter(({ length }) => length <= 2).length).toBeGreaterThan(20);
+    const spoken = wordsIn(await decodeOpus(pauses));
+    const { opus, pcm } = heard.inPauses;
+    for (const [format, frames] of [
+      [OPUS, opus.frames],
+      [PCM, pcm.frames],
+    ] as const) {
+      const words = wordsIn(await hearAs(format, frames));
+      expect(words).toHaveLength(3);
+      for (const [i, sound] of words.entries()) {
+        expect(Math.abs(sound.length - spoken[i]!.length) / 48).toBeLessThan(80);
+        const levelDb = 10 * Math.log10(energyOf(sound) / energyOf(spoken[i]!));
+        expect(Math.abs(levelDb)).toBeLessThan(1.5);
+        expect(findGlitches(sound.subarray(1440, -1440))).toEqual([]);
+      }
+    }
+  });
+
+  test('configure audio_out and delivery, in the middle of a tone: each stretch is whole, and none is missing or heard twice', async () => {
+    const stretches = stretchesOf(heard.stretches);
+    expect(stretches.map(({ heardAs }) => heardAs)).toEqual([
+      'opus',
+      'pcm',
+      'forward',
+      'pcm',
+      'opus',
+    ]);
+    expect(Math.abs(heard.stretches.length - 250)).toBeLessThanOrEqual(3);
+    for (const [i, { heardAs, frames }] of stretches.entries()) {
+      const sound = await hearAs(heardAs === 'pcm' ? PCM : OPUS, frames);
+      const settled = sound.subarray(4800);
+      const offDb = toDb(amplitudeOf(settled.subarray(0, 24_000), TONE_HZ) / AMPLITUDE);
+      // A stretch that begins in the middle of the tone is mixed, and so encoded a second time
+      // (decision 81).
+      const encodedTwiceDb = i > 0 ? 0.5 : 0;
+      expect(Math.abs(offDb)).toBeLessThan(toleranceOf(OPUS) + encodedTwiceDb);
+      expect(findGlitches(settled)).toEqual([]);
+    }
+  });
+
+  test('configure audio, between two words: both are heard whole', async () => {
+    const { opus, pcm } = heard.twoFormats;
+    for (const [format, frames] of [
+      [OPUS, opus.frames],
+      [PCM, pcm.frames],
+    ] as const) {
+      const sound = await hearAs(format, frames);
+      expect(Math.abs(sound.length / 48 - 1200)).toBeLessThanOrEqual(100);
+      for (const half of [sound.subarray(48 * 30, 48 * 570), sound.subarray(48 * 650, 48 * 1160)]) {
+        expect(findGlitches(half)).toEqual([]);
+        const offDb = toDb(amplitudeOf(half.subarray(4800, 4800 + 19_200), TONE_HZ) / AMPLITUDE);
+        expect(Math.abs(offDb)).toBeLessThan(toleranceOf(OPUS));
+      }
+    }
+  });
+
+  test('configure audio, in the middle of a tone: nobody hears a click', async () => {
+    const { opus, pcm } = heard.inParts;
+    for (const [format, { frames }] of [
+      [OPUS, opus],
+      [PCM, pcm],
+    ] as const) {
+      const sound = (await hearAs(format, frames)).subarray(4800, 48 * (ALL_PARTS_MS - 200));
+      expect(findGlitches(sound)).toEqual([]);
+      expect(Math.abs(toDb(Math.sqrt(2 * powerOf(sound)) / AMPLITUDE))).toBeLessThan(1);
+    }
+  });
+
+  test.each(FORMATS_OF_BURST.map((format, i) => [formatAudioFormat(format), i] as const))(
+    'the onset of a burst, sent as %s, is heard before 100 ms more have been said',
+    async (_name, i) => {
+      const { opus, pcm, saidMs } = heard.ofBursts[i]!;
+      for (const [name, heardAs, { frames }] of [
+        ['opus', OPUS, opus],
+        ['pcm', PCM, pcm],
+      ] as const) {
+        const sound = await hearAs(heardAs, frames);
+        const onset = sound.findIndex((sample) => Math.abs(sample) > 0.15);
+        const heardAtMs = saidMs[name][Math.floor(onset / 960)]!;
+        expect(onset).toBeGreaterThan(0);
+        expect(heardAtMs - ONSET_MS).toBeLessThanOrEqual(100);
+      }
+    },
+  );
 });
 
 /** The stretches of sound between pauses of 60 ms or more. */
@@ -117,104 +312,6 @@ function wordsIn(sound: Float32Array): Float32Array[] {
   return words;
 }
 
-describe('configure, in the middle of a tone', () => {
-  test('audio_out and delivery: each stretch is whole, and none is missing or heard twice', async () => {
-    const packets = await opusTone(TONE_HZ, AMPLITUDE, 5000);
-    const heard = await undisturbed(async (number) => {
-      const room = `stretches ${number}`;
-      const [alice, bob] = [await enter('alice', { room }), await enter('bob', { room })];
-      const spoken = speak(alice, packets);
-      const changes = [{ audio_out: formatAudioFormat(PCM) }, { delivery: 'forward' }];
-      changes.push({ delivery: 'mix' }, { audio_out: 'opus' });
-      for (const [i, change] of changes.entries()) {
-        await bob.until('a second more', () => bob.frames.length >= (i + 1) * 48 || undefined);
-        await bob.ask({ type: 'configure', ...change }, 'configured');
-      }
-      await spoken;
-      await eventually('all is heard', () => bob.frames.length >= 245);
-      return bob.frames;
-    });
-    const stretches = stretchesOf(heard);
-    expect(stretches.map(({ heardAs }) => heardAs)).toEqual([
-      'opus',
-      'pcm',
-      'forward',
-      'pcm',
-      'opus',
-    ]);
-    expect(Math.abs(heard.length - 250)).toBeLessThanOrEqual(3);
-    for (const [i, { heardAs, frames }] of stretches.entries()) {
-      const sound = await hearAs(heardAs === 'pcm' ? PCM : OPUS, frames);
-      const settled = sound.subarray(4800);
-      const offDb = toDb(amplitudeOf(settled.subarray(0, 24_000), TONE_HZ) / AMPLITUDE);
-      // A stretch that begins in the middle of the tone is mixed, and so encoded a second time
-      // (decision 81).
-      const encodedTwiceDb = i > 0 ? 0.5 : 0;
-      expect(Math.abs(offDb)).toBeLessThan(toleranceOf(OPUS) + encodedTwiceDb);
-      expect(findGlitches(settled)).toEqual([]);
-    }
-  });
-
-  test('audio: between two words, and both are heard whole', async () => {
-    const word = fade(tone(TONE_HZ, AMPLITUDE, 600));
-    const { opus, pcm } = await undisturbed(async (number) => {
-      const room = await openRoom(enter, `words ${number}`, OPUS);
-      await play(room.speaker, await encodeOpus(word));
-      await room.speaker.ask({ type: 'configure', audio: formatAudioFormat(PCM) }, 'configured');
-      await play(room.speaker, sampleMessages(PCM, word));
-      await eventually('all is heard', () => room.pcm.frames.length * 20 >= 1160);
-      return room;
-    });
-    for (const [format, frames] of [
-      [OPUS, opus.frames],
-      [PCM, pcm.frames],
-    ] as const) {
-      const sound = await hearAs(format, frames);
-      expect(Math.abs(sound.length / 48 - 1200)).toBeLessThanOrEqual(100);
-      for (const half of [sound.subarray(48 * 30, 48 * 570), sound.subarray(48 * 650, 48 * 1160)]) {
-        expect(findGlitches(half)).toEqual([]);
-        const offDb = toDb(amplitudeOf(half.subarray(4800, 4800 + 19_200), TONE_HZ) / AMPLITUDE);
-        expect(Math.abs(offDb)).toBeLessThan(toleranceOf(OPUS));
-      }
-    }
-  });
-});
-
-test('configure audio, in the middle of a tone: nobody hears a click', async () => {
-  const formats = [
-    'opus',
-    'pcm_f32le;rate=44100;channels=2',
-    'pcmu',
-    'pcm_s16le;rate=48000;channels=1',
-  ];
-  const partMs = 700;
-  const lengthMs = formats.length * partMs;
-  const { opus, pcm } = await undisturbed(async (number) => {
-    const room = await openRoom(enter, `formats ${number}`, OPUS);
-    for (const [i, name] of formats.entries()) {
-      const format = parseAudioFormat(name);
-      const rateHz = format.codec === 'opus' ? 48_000 : format.rateHz;
-      const from = (i * partMs * rateHz) / 1000;
-      const part = tone(525, AMPLITUDE, (i + 1) * partMs, rateHz).subarray(from);
-      if (i > 0) await room.speaker.ask({ type: 'configure', audio: name }, 'configured');
-      await play(
-        room.speaker,
-        format.codec === 'opus' ? await encodeOpus(part) : sampleMessages(format, part),
-      );
-    }
-    await eventually('all is heard', () => room.pcm.frames.length * 20 >= lengthMs - 100);
-    return room;
-  });
-  for (const [format, { frames }] of [
-    [OPUS, opus],
-    [PCM, pcm],
-  ] as const) {
-    const sound = (await hearAs(format, frames)).subarray(4800, 48 * (lengthMs - 200));
-    expect(findGlitches(sound)).toEqual([]);
-    expect(Math.abs(toDb(Math.sqrt(2 * powerOf(sound)) / AMPLITUDE))).toBeLessThan(1);
-  }
-});
-
 type Stretch = { heardAs: 'opus' | 'pcm' | 'forward'; frames: Buffer[] };
 
 /** Frames in a row that are alike, without the heads of forwarded ones. */
@@ -229,41 +326,3 @@ function stretchesOf(frames: Buffer[]): Stretch[] {
   }
   return stretches;
 }
-
-test.each<AudioFormat>([OPUS, PCM, { codec: 'pcmu', rateHz: 8000, channels: 1 }])(
-  'the onset of a burst, sent as %o, is heard before 100 ms more have been said',
-  async (format) => {
-    const [murmurHz, burstHz, onsetMs] = [300, 1500, 1000];
-    const rateHz = format.codec === 'opus' ? 48_000 : format.rateHz;
-    const murmur = tone(murmurHz, 0.05, 1600, rateHz);
-    const burst = tone(burstHz, 0.4, 600, rateHz);
-    murmur.set(
-      burst.map((sample, i) => sample + murmur[i]!),
-      (onsetMs * rateHz) / 1000,
-    );
-    const messages =
-      format.codec === 'opus' ? await encodeOpus(murmur) : sampleMessages(format, murmur);
-    const { opus, pcm, saidMs } = await undisturbed(async (number) => {
-      const room = await openRoom(enter, `onset ${number}`, format);
-      const said: Record<'opus' | 'pcm', number[]> = { opus: [], pcm: [] };
-      for (const [i, message] of messages.entries()) {
-        await play(room.speaker, [message]);
-        for (const name of ['opus', 'pcm'] as const) {
-          while (said[name].length < room[name].frames.length) said[name].push(i * 20);
-        }
-        await new Promise((resolve) => setTimeout(resolve, 20));
-      }
-      return { opus: room.opus, pcm: room.pcm, saidMs: said };
-    });
-    for (const [name, heardAs, { frames }] of [
-      ['opus', OPUS, opus],
-      ['pcm', PCM, pcm],
-    ] as const) {
-      const sound = await hearAs(heardAs, frames);
-      const onset = sound.findIndex((sample) => Math.abs(sample) > 0.15);
-      const heardAtMs = saidMs[name][Math.floor(onset / 960)]!;
-      expect(onset).toBeGreaterThan(0);
-      expect(heardAtMs - onsetMs).toBeLessThanOrEqual(100);
-    }
-  },
-);
