@@ -8,8 +8,8 @@ import {
 import type { TestClient } from '../support/client.ts';
 import { oggOpus, webmOpus } from '../support/containers.ts';
 import {
-  compareWithSpeech,
   cutInto,
+  levelOverSpeechDb,
   likenessInPieces,
   readFixture,
   SPEECH,
@@ -267,7 +267,7 @@ describe('speech through the gateway', () => {
       const { name, out } = DECODED[i]!;
       expect('audio' in told ? told.audio : told).toMatchObject({ in: name, out });
       for (const sound of [await decodeOpus(opus), await joinSamples(PCM_16_KHZ, pcm)]) {
-        const { offDb } = compareWithSpeech(sound);
+        const offDb = levelOverSpeechDb(sound);
         const likeness = likenessInPieces(sound);
         const isRight = Math.abs(offDb) < 3 && likeness > 0.6;
         expect({ name, offDb, likeness, isRight }).toMatchObject({ isRight: true });
