@@ -5,7 +5,7 @@ import { TestClient } from '../support/client.ts';
 import { eventually } from '../support/gateway.ts';
 import { findGlitches } from '../support/glitches.ts';
 import { undisturbed } from '../support/listening.ts';
-import { slownessOfMachine } from '../support/slowness.ts';
+import { watchSlowness } from '../support/slowness.ts';
 import { amplitudeOf, joinPcm, keepPlaying, opusTone, play, toDb } from '../support/sound.ts';
 import { useGateway } from '../support/use-gateway.ts';
 
@@ -51,8 +51,7 @@ describe('a client that does not read for 2 s', () => {
   const PCM = 'pcm_s16le;rate=48000;channels=1';
 
   test('hears 1 s of the past at most, then what is said now, and is told the outcome of what happened', async () => {
-    // Fewer than the 50 frames that must be missing, however slow the machine is.
-    const lateFrames = Math.min(35, 15 * (await slownessOfMachine()));
+    const measureSlowness = await watchSlowness();
     const alice = await enter('alice');
     const listeners = [
       await enter('pcm', { audio_out: PCM, stats: 'true' }),
@@ -88,6 +87,8 @@ describe('a client that does not read for 2 s', () => {
     const hasEnded = ({ frames }: TestClient) => frames.at(-1)?.subarray(-last.length).equals(last);
     const ended = [...all.slice(1), reading];
     await eventually('the last packet', () => ended.every(hasEnded));
+    // Fewer than the 50 frames that must be missing, however slow the machine is.
+    const lateFrames = Math.min(35, 15 * (await measureSlowness()));
     for (const { frames } of listeners) {
       expect(frames.length).toBeLessThan(40 + FRAMES_OF_1_S + 60 + lateFrames);
       expect(frames.length).toBeGreaterThan(40 + 30);
