@@ -56,10 +56,12 @@ test('sound goes both ways over the WebSocket, and mute and volume hold', async 
   legacy.frames.length = 0;
   await vi.waitFor(isHeard, SETTLING);
 
-  const stats = await ada.page.evaluate(() => window.partyline?.stats());
-  expect(stats).toMatchObject({ transport: 'websocket', lossRatio: 0 });
-  expect(stats?.sentBitrate).toBeGreaterThan(2000);
-  expect(stats?.receivedBitrate).toBeGreaterThan(2000);
+  await vi.waitFor(async () => {
+    const stats = await ada.page.evaluate(() => window.partyline?.stats());
+    expect(stats).toMatchObject({ transport: 'websocket', lossRatio: 0 });
+    expect(stats?.sentBitrate).toBeGreaterThan(2000);
+    expect(stats?.receivedBitrate).toBeGreaterThan(2000);
+  }, SETTLING);
   expect(faults).toEqual([]);
 });
 
