@@ -123,12 +123,12 @@ test('frames are counted both ways, and what is dropped by why', async () => {
   for (let piece = 0; piece < pieces; piece += 1) {
     for (const packet of tone) alice.sendAudio(packet);
   }
-  await eventually(
-    'what came at once is dropped',
-    async () => (await readAll()).fast > before.fast,
-  );
+  const sent = (3 + pieces) * tone.length + 2;
+  await eventually('all has come', async () => (await readAll()).in - before.in >= sent);
   const after = await readAll();
-  expect(after.in - before.in).toBe((3 + pieces) * tone.length + 2);
+  expect(after.in - before.in).toBe(sent);
+  // Packets that came at once are dropped.
+  expect(after.fast).toBeGreaterThan(before.fast);
   expect(after.out - before.out).toBeGreaterThan(tone.length);
   expect(after.lobby - before.lobby).toBe(1);
   expect(after.bad - before.bad).toBe(1);
