@@ -13,14 +13,14 @@ const { openRedis, openStore, cleanUps } = useStack();
 const timings = timingsWith({ nodes: { beatEveryMs: 50, deadAfterMs: 1500 } }).nodes;
 
 /** A node, what it logs, and a way to write heartbeats of another one, `aheadMs` ahead of Redis's clock. */
-async function openNode() {
+async function openNode({ deadAfterMs } = timings) {
   const store = await openStore(await openRedis());
   const dead: string[] = [];
   const logged: string[] = [];
   const write = (line: string) => void logged.push((JSON.parse(line) as { msg: string }).msg);
   const { log } = Fastify({ logger: { stream: { write } } });
   const events = { onDead: (node: string) => void dead.push(node), onForgotten: () => {} };
-  const nodes = await Nodes.open(store, log, events, timings);
+  const nodes = await Nodes.open(store, log, events, { ...timings, deadAfterMs });
   cleanUps.push(() => nodes.close());
   const beat = (aheadMs: number) =>
     store.run((client) =>
@@ -66,7 +66,8 @@ test('a node that leaves and dates its last heartbeat ahead is dead only when th
 });
 
 test('a node whose heartbeats seemed ahead, because the clock of Redis stepped back, lives', async () => {
-  const { nodes, beat, dead, store } = await openNode();
+  // Longer than a busy machine takes from one heartbeat of the other node to the next.
+  const { nodes, beat, dead, store } = await openNode({ ...timings, deadAfterMs: 10_000 });
   const own = () => store.run((client) => client.zScore(NODES, nodes.id));
   const untilNextBeat = async () => {
     const last = await own();
