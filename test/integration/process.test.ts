@@ -161,7 +161,7 @@ test('PROCESSES, and a Redis that hangs: a process that is killed at the end of 
   const redis = await TestRedis.start();
   try {
     const gateway = await start({
-      ...timingsOf({ processes: { killAfterMs: 2500 }, redis: { commandTimeoutMs: 1000 } }),
+      ...timingsOf({ processes: { killAfterMs: 5000 }, redis: { commandTimeoutMs: 1000 } }),
       REDIS_URL: redis.url,
       PROCESSES: '2',
       DRAIN_MS: '0',
@@ -173,7 +173,7 @@ test('PROCESSES, and a Redis that hangs: a process that is killed at the end of 
     gateway.child.kill('SIGTERM');
     await gateway.exited;
     const [killed] = gateway.logged('process not ended in time; killed');
-    expect(killed).toMatchObject({ endsWithinMs: 2500 });
+    expect(killed).toMatchObject({ endsWithinMs: 5000 });
     const files = (await readdir(gateway.dataDir)).filter((name) => name.startsWith('unwritten-'));
     expect(files).toHaveLength(1);
     client.vanish();
