@@ -484,7 +484,7 @@ describe('concurrent users', () => {
 
   test('a gateway that is killed: its connections free themselves when their leases run out', async () => {
     const redis = await openRedis();
-    const leases = { leaseMs: 3000, renewEveryMs: 400 };
+    const leases = { leaseMs: 5000, renewEveryMs: 400 };
     const doomed = await GatewayProcess.start({
       REDIS_URL: redis.url,
       USAGE_WORKERS: '0',
