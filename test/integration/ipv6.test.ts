@@ -72,11 +72,14 @@ test('nodes of IPv4 alone and of IPv6 alone say once that they do not hear each 
     await eventually('every packet', () => listener.frames.length >= tone.length);
     expect(stranger.frames).toEqual([]);
   }
+  const notHeard =
+    'rooms not heard from node, nor there from here: no address family in common; PIPE_LISTEN_IP of both must have one';
+  await eventually('both have said so', () =>
+    [one, other].every(({ gateway }) => gateway.logged(notHeard).length > 0),
+  );
   await sleep(20 * retryAfterMs);
   for (const { gateway } of [one, other]) {
-    const [line, ...more] = gateway.logged(
-      'rooms not heard from node, nor there from here: no address family in common; PIPE_LISTEN_IP of both must have one',
-    );
+    const [line, ...more] = gateway.logged(notHeard);
     expect(more).toEqual([]);
     const families = [line?.['families'], line?.['other_families']];
     expect(families).toEqual(expect.arrayContaining([['ipv4'], ['ipv6']]));
