@@ -94,13 +94,18 @@ describe.each(['the same node', 'another node'])('a client that comes back to %s
 });
 
 test('a client that does not come back leaves when its time is over, and frees its connection', async () => {
-  const gateway = await openGateway({ RESUME_MS: '2000' });
+  const resumeMs = 2000;
+  const gateway = await openGateway({ RESUME_MS: String(resumeMs) });
   const [bob, alice] = [await enter(gateway, 'bob'), await enter(gateway, 'alice')];
+  const vanishedAtMs = performance.now();
+  const awayMs = () => performance.now() - vanishedAtMs;
   alice.vanish();
   await new Promise((resolve) => setTimeout(resolve, 300));
-  expect(typesOf(bob)).not.toContain('peer_left');
-  expect(await connectionsOf(gateway)).toBe(2);
+  const connections = await connectionsOf(gateway);
+  // On a machine that is as busy as that, its time may be over by now.
+  expect(awayMs() > resumeMs || connections === 2).toBe(true);
   expect(await bob.next('peer_left')).toMatchObject({ peer: 'alice', reason: 'closed' });
+  expect(awayMs()).toBeGreaterThan(resumeMs - 10);
   await eventually('one', async () => (await connectionsOf(gateway)) === 1);
 });
 
