@@ -79,13 +79,19 @@ test.each([HOUR_MS, -HOUR_MS, 3 * DAY_MS])(
 );
 
 test('a small step back is no jump: the time stands still until it has caught up', async () => {
-  const { store, jump } = await openTurnedStore();
-  const clock = await openClock(store, { wallMs: Date.now, monotonicMs });
+  const { store, jump, stop } = await openTurnedStore();
+  await stop();
+  let passedMs = 0;
+  const clock = await openClock(store, { wallMs: Date.now, monotonicMs: () => passedMs });
   const before = clock.wallMs();
   jump(-1000);
   await clock.sync();
   expect(clock.wallMs()).toBe(before);
   expect(clock.jumps).toBe(0);
+  passedMs = 900;
+  expect(clock.wallMs()).toBe(before);
+  passedMs = 1500;
+  expect(clock.wallMs()).toBeCloseTo(before + 500);
 });
 
 test('a process that stood still while it waited for the answer sees no jump', async () => {
