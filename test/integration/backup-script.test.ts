@@ -53,7 +53,11 @@ async function startFilled() {
   const run = (...words: string[]) =>
     execFileSync('redis-cli', ['-s', socket, ...words], { encoding: 'utf8' });
   run('CONFIG', 'SET', 'appendonly', 'yes');
-  for (let i = 0; i < 30; i += 1) run('SET', `key ${i}`, randomBytes(10_000).toString('base64'));
+  const commands = Array.from(
+    { length: 30 },
+    (_, i) => `SET "key ${i}" ${randomBytes(10_000).toString('base64')}\n`,
+  );
+  execFileSync('redis-cli', ['-e', '-s', socket], { input: commands.join('') });
   const untilWritten = () =>
     eventually(
       'the file is written',
