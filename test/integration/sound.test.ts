@@ -1,6 +1,5 @@
 import { beforeAll, describe, expect, test } from 'vitest';
 import { type AudioFormat, formatAudioFormat, type SampleFormat } from '../../src/audio/format.ts';
-import { eventually } from '../support/gateway.ts';
 import { findGlitches } from '../support/glitches.ts';
 import {
   AMPLITUDE,
@@ -18,6 +17,7 @@ import {
   TONE_HZ,
   TONE_MS,
   undisturbed,
+  untilHeard,
 } from '../support/listening.ts';
 import { seededRandom } from '../support/random.ts';
 import { encodeOpus, opusTone, sampleMessages, sampleTone, sweep, tone } from '../support/sound.ts';
@@ -37,7 +37,7 @@ type Case = { name: string; format: AudioFormat; messages: Buffer[]; everyMs?: n
 async function hearRoom({ name, format, messages, everyMs }: Case, attempt: number) {
   const { speaker, opus, pcm } = await openRoom(enter, `${name} ${attempt}`, format);
   await speak(speaker, messages, everyMs);
-  await eventually('all is heard', () => pcm.frames.length * 20 >= ENOUGH_MS);
+  await untilHeard('all is heard', () => pcm.frames.length * 20 >= ENOUGH_MS);
   return { name, opus: [...opus.frames], pcm: [...pcm.frames] };
 }
 
@@ -76,16 +76,18 @@ describe('a tone in samples', () => {
 
   test('heard: the same', async () => {
     const tonePackets = await opusTone(TONE_HZ, AMPLITUDE, TONE_MS);
-    const listeners = await undisturbed(async () => {
-      const speaker = await enter('speaker');
+    const listeners = await undisturbed(async (number) => {
+      const room = `heard ${number}`;
+      const speaker = await enter(`speaker ${number}`, { room });
       const clients = await Promise.all(
         SAMPLE_FORMATS.map(async (format) => {
           const name = formatAudioFormat(format);
-          return { name, format, client: await enter(name, { audio_out: name }) };
+          const query = { room, audio_out: name };
+          return { name, format, client: await enter(`${name} ${number}`, query) };
         }),
       );
       await speak(speaker, tonePackets);
-      await eventually('all is heard', () =>
+      await untilHeard('all is heard', () =>
         clients.every(({ client }) => client.frames.length * 20 >= ENOUGH_MS),
       );
       return clients.map(({ name, format, client }) => ({

@@ -3,7 +3,6 @@ import { isDeepStrictEqual } from 'node:util';
 import { Application } from 'libopus-wasm';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { type AudioFormat, formatAudioFormat, parseAudioFormat } from '../../src/audio/format.ts';
-import { eventually } from '../support/gateway.ts';
 import { findGlitches } from '../support/glitches.ts';
 import {
   OPUS,
@@ -15,6 +14,7 @@ import {
   speak,
   toleranceOf,
   undisturbed,
+  untilHeard,
 } from '../support/listening.ts';
 import {
   amplitudeOf,
@@ -81,7 +81,7 @@ async function sayPauses(): Promise<Buffer[]> {
 async function hearPauses(packets: Buffer[], attempt: number) {
   const room = await openRoom(enter, `pauses ${attempt}`, OPUS);
   await speak(room.speaker, packets);
-  await eventually('all is heard', () => room.pcm.frames.length * 20 >= 3 * 600);
+  await untilHeard('all is heard', () => room.pcm.frames.length * 20 >= 3 * 600);
   return room;
 }
 
@@ -100,7 +100,7 @@ async function hearStretches(packets: Buffer[], attempt: number): Promise<Buffer
     await bob.ask({ type: 'configure', ...change }, 'configured');
   }
   await spoken;
-  await eventually('all is heard', () => bob.frames.length >= 245);
+  await untilHeard('all is heard', () => bob.frames.length >= 245);
   return bob.frames;
 }
 
@@ -111,7 +111,7 @@ async function hearTwoFormats(word: Float32Array, attempt: number) {
   await play(room.speaker, packets);
   await room.speaker.ask({ type: 'configure', audio: formatAudioFormat(PCM) }, 'configured');
   await play(room.speaker, sampleMessages(PCM, word));
-  await eventually('all is heard', () => room.pcm.frames.length * 20 >= 1160);
+  await untilHeard('all is heard', () => room.pcm.frames.length * 20 >= 1160);
   return room;
 }
 
@@ -144,7 +144,7 @@ async function hearParts(parts: Awaited<ReturnType<typeof sayParts>>, attempt: n
     if (i > 0) await room.speaker.ask({ type: 'configure', audio: name }, 'configured');
     await play(room.speaker, messages);
   }
-  await eventually('all is heard', () => room.pcm.frames.length * 20 >= ALL_PARTS_MS - 100);
+  await untilHeard('all is heard', () => room.pcm.frames.length * 20 >= ALL_PARTS_MS - 100);
   return room;
 }
 
