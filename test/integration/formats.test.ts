@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import {
   type AudioFormat,
   formatAudioFormat,
@@ -17,7 +17,16 @@ import {
 } from '../support/fixtures.ts';
 import { eventually } from '../support/gateway.ts';
 import { imaAdpcm } from '../support/ima-adpcm.ts';
-import { describeTone, hearAs, OPUS, openRoom, PCM, undisturbed } from '../support/listening.ts';
+import {
+  describeTone,
+  ENOUGH_MS,
+  hearAs,
+  OPUS,
+  openRoom,
+  PCM,
+  undisturbed,
+  untilHeard,
+} from '../support/listening.ts';
 import { seededRandom } from '../support/random.ts';
 import {
   amplitudeOf,
@@ -83,12 +92,14 @@ describe('a tone through the gateway, with no format declared', () => {
   test('sent in each format: detected, and heard by Opus and PCM listeners', async () => {
     const tones = await Promise.all(formats.map((name) => toneIn(parseAudioFormat(name), 1600)));
     // Each in a room of its own, all at once.
-    const rooms = await undisturbed(() =>
+    const rooms = await undisturbed((number) =>
       Promise.all(
         formats.map(async (name, i) => {
-          const { speaker, opus, pcm } = await openRoom(enter, name, 'auto');
+          const { speaker, opus, pcm } = await openRoom(enter, `${name} ${number}`, 'auto');
           await play(speaker, tones[i]!);
-          await eventually('all frames', () => opus.frames.length >= 78 && pcm.frames.length >= 78);
+          await untilHeard('all that is judged', () =>
+            [opus, pcm].every(({ frames }) => frames.length * 20 >= ENOUGH_MS),
+          );
           return { name, speaker, opus, pcm };
         }),
       ),
@@ -110,20 +121,23 @@ describe('a tone through the gateway, with no format declared', () => {
       sampleTone(format, 2500, AMPLITUDE, 600),
     ];
     const bytes = Buffer.concat(said.flat());
-    const missing = async (messageMs: number) => {
-      const { speaker, pcm } = await openRoom(enter, `${messageMs} ms`, 'auto');
+    const missing = async (messageMs: number, attempt: number) => {
+      const room = `${messageMs} ms ${attempt}`;
+      const { speaker, pcm } = await openRoom(enter, room, 'auto');
       const messageBytes = (messageMs * format.rateHz * 2) / 1000;
       const messages = Array.from({ length: Math.floor(bytes.length / messageBytes) }, (_, i) =>
         bytes.subarray(i * messageBytes, (i + 1) * messageBytes),
       );
       await play(speaker, messages, undefined, messageMs);
-      await eventually('all frames', () => pcm.frames.length >= 90);
+      await untilHeard('all frames', () => pcm.frames.length >= 90);
       const heard = await joinSamples(PCM, pcm.frames);
       const levels = tonesHz.map((hz) => amplitudeOf(heard, hz));
       const loudest = Math.max(...levels);
       return tonesHz.filter((_, i) => levels[i]! < loudest / 2);
     };
-    const inAll = await undisturbed(() => Promise.all([60, 100, 150].map(missing)));
+    const inAll = await undisturbed((number) =>
+      Promise.all([60, 100, 150].map((messageMs) => missing(messageMs, number))),
+    );
     expect(inAll).toEqual([[], [], []]);
   });
 
@@ -133,8 +147,8 @@ describe('a tone through the gateway, with no format declared', () => {
       ogg_opus: oggOpus(packets, 20, { packetsPerPage: 1 }),
       webm_opus: webmOpus(packets, 20, { packetsPerCluster: 1 }),
     };
-    const hear = async ([name, pages]: [string, Buffer[]]) => {
-      const { speaker, opus } = await openRoom(enter, name, 'auto');
+    const hear = async ([name, pages]: [string, Buffer[]], attempt: number) => {
+      const { speaker, opus } = await openRoom(enter, `${name} ${attempt}`, 'auto');
       const stream = Buffer.concat(pages);
       const chunkBytes = Math.ceil(stream.length / 90);
       const cut = Array.from({ length: 90 }, (_, index) =>
@@ -142,10 +156,12 @@ describe('a tone through the gateway, with no format declared', () => {
       );
       await play(speaker, cut);
       const told = await speaker.next('audio_detected');
-      await eventually('most frames', () => opus.frames.length >= 78);
+      await untilHeard('most frames', () => opus.frames.length >= 78);
       return { name, told, frames: [...opus.frames] };
     };
-    const rooms = await undisturbed(() => Promise.all(Object.entries(containers).map(hear)));
+    const rooms = await undisturbed((number) =>
+      Promise.all(Object.entries(containers).map((each) => hear(each, number))),
+    );
     for (const { name, told, frames } of rooms) {
       expect(told).toMatchObject({ in: name, out: 'opus' });
       expectTone(settled(await decodeOpus(frames)));
@@ -185,7 +201,7 @@ describe('a tone through the gateway, with no format declared', () => {
       for (const { client } of listeners) client.frames.length = 0;
       await play(alice, tone);
       for (const { client } of listeners) {
-        await eventually('all frames', () => client.frames.length >= 76);
+        await untilHeard('all frames', () => client.frames.length >= 76);
       }
     });
     for (const { format, client } of listeners) {
@@ -247,7 +263,7 @@ describe('speech through the gateway', () => {
       const expected = leastPackets > 0 ? 'audio_detected' : 'audio_unknown';
       const type = audio === 'auto' ? expected : 'welcome';
       await speaker.next(type);
-      await eventually(`most of ${name}`, () =>
+      await untilHeard(`most of ${name}`, () =>
         [opus, pcm].every(({ frames }) => frames.length >= leastPackets),
       );
       // A WAVE file is told once more when its head has been read.
@@ -287,18 +303,19 @@ test('a declared format that the bytes contradict: format_mismatch says what the
 
 describe('digital silence first', () => {
   test('at a pace usual for 16 bits: answered by that guess, and found out when the sound begins', async () => {
-    const [legacy, bob] = [await enter('legacy', { audio: 'auto' }), await enter('bob')];
     const format = { codec: 'pcm_f32le', rateHz: 24_000, channels: 1 } as const;
-    await play(legacy, Array<Buffer>(40).fill(Buffer.alloc(1920)));
-    expect(await legacy.next('audio_detected')).toMatchObject({
-      in: 'pcm_s16le;rate=48000;channels=1',
+    const { guess, found, frames } = await undisturbed(async (number) => {
+      const { speaker: legacy, opus: bob } = await openRoom(enter, `silence ${number}`, 'auto');
+      await play(legacy, Array<Buffer>(40).fill(Buffer.alloc(1920)));
+      const first = await legacy.next('audio_detected');
+      const from = legacy.messages.length;
+      await play(legacy, sampleTone(format, TONE_HZ, AMPLITUDE, 1600));
+      const second = await legacy.next('audio_detected', from);
+      return { guess: first, found: second, frames: bob.frames };
     });
-    const from = legacy.messages.length;
-    await play(legacy, sampleTone(format, TONE_HZ, AMPLITUDE, 1600));
-    expect(await legacy.next('audio_detected', from)).toMatchObject({
-      in: formatAudioFormat(format),
-    });
-    expect(peakHz(settled(await decodeOpus(bob.frames)))).toBe(TONE_HZ);
+    expect(guess).toMatchObject({ in: 'pcm_s16le;rate=48000;channels=1' });
+    expect(found).toMatchObject({ in: formatAudioFormat(format) });
+    expect(peakHz(settled(await decodeOpus(frames)))).toBe(TONE_HZ);
   });
 
   test('that may be of either width: hears nothing, which might be noise to it, until the sound begins', async () => {
@@ -307,8 +324,9 @@ describe('digital silence first', () => {
       await opusTone(TONE_HZ, AMPLITUDE, 3000),
       await opusTone(TONE_HZ, AMPLITUDE, 1600),
     ];
-    const hear = async (format: SampleFormat) => {
-      const { speaker: legacy, opus: bob } = await openRoom(enter, format.codec, 'auto');
+    const hear = async (format: SampleFormat, attempt: number) => {
+      const room = `${format.codec} ${attempt}`;
+      const { speaker: legacy, opus: bob } = await openRoom(enter, room, 'auto');
       // A client that has sent nothing yet hears the room.
       await play(legacy, silence.slice(0, 3));
       await Promise.all([play(legacy, silence.slice(3)), play(bob, before)]);
@@ -319,10 +337,10 @@ describe('digital silence first', () => {
       ]);
       return { format, legacy, tooEarly };
     };
-    const heard = await undisturbed(() =>
+    const heard = await undisturbed((number) =>
       Promise.all([
-        hear({ codec: 'pcm_f32le', rateHz: 48_000, channels: 1 }),
-        hear({ codec: 'pcm_s16le', rateHz: 48_000, channels: 2 }),
+        hear({ codec: 'pcm_f32le', rateHz: 48_000, channels: 1 }, number),
+        hear({ codec: 'pcm_s16le', rateHz: 48_000, channels: 2 }, number),
       ]),
     );
     for (const { format, legacy, tooEarly } of heard) {
@@ -337,23 +355,98 @@ describe('digital silence first', () => {
 });
 
 describe('configure', () => {
+  const PLACES = ['in a room', 'behind a join'] as const;
+  const RECORDINGS = ['webm_opus', 'auto'] as const;
+  const PCMA: SampleFormat = { codec: 'pcma', rateHz: 8000, channels: 1 };
+
+  let tone: Buffer[];
+  let recorded: Awaited<ReturnType<typeof recordAll>>;
+  beforeAll(async () => {
+    tone = await opusTone(TONE_HZ, AMPLITUDE, 1600);
+    recorded = await undisturbed(recordAll);
+  });
+
+  /** Records what is judged below, each in rooms of its own, all at once. */
+  async function recordAll(attempt: number) {
+    const [change, together, recordings, volume, mute] = await Promise.all([
+      recordChange(inRoom(`change ${attempt}`)),
+      Promise.all(PLACES.map((place) => recordTogether(`${place} ${attempt}`, place))),
+      Promise.all(RECORDINGS.map((audio) => recordRecording(inRoom(`${audio} ${attempt}`), audio))),
+      recordVolume(inRoom(`volume ${attempt}`), `volume ${attempt}`),
+      recordMute(inRoom(`mute ${attempt}`)),
+    ]);
+    return { change, together, recordings, volume, mute };
+  }
+
+  /** Enters peers of a room, whose names are their own in all rooms. */
+  const inRoom =
+    (room: string) =>
+    (peer: string, query: Record<string, string> = {}) =>
+      enter(`${peer} ${room}`, { room, ...query });
+  type Enter = ReturnType<typeof inRoom>;
+
+  async function recordChange(enterRoom: Enter) {
+    const [alice, bob] = [await enterRoom('alice'), await enterRoom('bob')];
+    await play(alice, tone.slice(0, 15));
+    const configured = await alice.ask({ type: 'configure', audio: 'pcma', id: '7' }, 'configured');
+    const from = bob.frames.length;
+    await play(alice, sampleTone(PCMA, TONE_HZ, AMPLITUDE, 1600));
+    await untilHeard('all frames', () => bob.frames.length - from >= 75);
+    return { configured, frames: bob.frames.slice(from) };
+  }
+
+  async function recordTogether(room: string, place: (typeof PLACES)[number]) {
+    const isThere = place === 'in a room';
+    const bob = await inRoom(room)('bob');
+    const first = isThere ? room : '__lobby__';
+    const alice = await connect({ peer: `alice ${room}`, room: first, audio: 'opus' });
+    await alice.next(isThere ? 'joined' : 'welcome');
+    const before = isThere ? [] : [{ type: 'join', room }];
+    const samples = sampleTone(PCM, TONE_HZ, AMPLITUDE, 1600);
+    const configure = { type: 'configure', audio: formatAudioFormat(PCM) };
+    alice.sendTogether([...before, configure, ...samples.slice(0, 5)]);
+    await play(alice, samples.slice(5));
+    await untilHeard('all frames', () => bob.frames.length >= 79);
+    return { frames: bob.frames, told: alice.messages };
+  }
+
+  async function recordRecording(enterRoom: Enter, audio: (typeof RECORDINGS)[number]) {
+    const bob = await enterRoom('bob', { delivery: 'forward' });
+    const alice = await enterRoom('alice', { audio });
+    const pieces = cutInto(Buffer.concat(webmOpus(tone, 20)), [100]);
+    const half = Math.floor(pieces.length / 2);
+    const everyMs = 1600 / pieces.length;
+    await play(alice, pieces.slice(0, half), undefined, everyMs);
+    alice.send({ type: 'configure', audio, mute: false });
+    await play(alice, pieces.slice(half), undefined, everyMs);
+    await untilHeard('all packets', () => bob.frames.length >= tone.length);
+    return { frames: bob.frames, told: alice.messages };
+  }
+
+  async function recordVolume(enterRoom: Enter, room: string) {
+    const alice = await enterRoom('alice');
+    const [bob, carol] = [await enterRoom('bob'), await enterRoom('carol')];
+    await bob.ask({ type: 'configure', volume: { [`alice ${room}`]: 0.5 } }, 'configured');
+    await carol.ask({ type: 'configure', volume: { [`alice ${room}`]: 0 } }, 'configured');
+    await play(alice, tone);
+    await untilHeard('all frames', () => bob.frames.length >= 76);
+    return { softer: bob.frames, notAtAll: carol.frames };
+  }
+
+  async function recordMute(enterRoom: Enter) {
+    const [alice, bob] = [await enterRoom('alice'), await enterRoom('bob')];
+    await alice.ask({ type: 'configure', mute: true }, 'configured');
+    await play(alice, tone.slice(0, 20));
+    await alice.ask({ type: 'configure', mute: false }, 'configured');
+    const muted = [...bob.frames];
+    await play(alice, tone);
+    // Packets after the mute lean on packets that were withheld: they are heard as a mix.
+    await untilHeard('all frames', () => bob.frames.length >= tone.length);
+    return { muted, after: bob.frames };
+  }
+
   test('audio: what is sent from then on is taken as said', async () => {
-    const before = await opusTone(TONE_HZ, AMPLITUDE, 300);
-    const after = sampleTone(
-      { codec: 'pcma', rateHz: 8000, channels: 1 },
-      TONE_HZ,
-      AMPLITUDE,
-      1600,
-    );
-    const { configured, frames } = await undisturbed(async () => {
-      const [alice, bob] = [await enter('alice'), await enter('bob')];
-      await play(alice, before);
-      const answer = await alice.ask({ type: 'configure', audio: 'pcma', id: '7' }, 'configured');
-      const from = bob.frames.length;
-      await play(alice, after);
-      await eventually('all frames', () => bob.frames.length - from >= 75);
-      return { configured: answer, frames: bob.frames.slice(from) };
-    });
+    const { configured, frames } = recorded.change;
     expect(configured).toMatchObject({
       audio: { in: 'pcma', out: 'pcma', delivery: 'mix' },
       reply_to: '7',
@@ -361,66 +454,34 @@ describe('configure', () => {
     expect(peakHz(settled(await decodeOpus(frames)))).toBe(TONE_HZ);
   });
 
-  test.each<[string, string, object[]]>([
-    ['in a room', 'a', []],
-    ['behind a join', '__lobby__', [{ type: 'join', room: 'a' }]],
-  ])(
+  test.each(PLACES.map((place, i) => [place, i] as const))(
     'audio: what arrives in one piece with it is taken as said, %s',
-    async (_name, room, before) => {
-      const bob = await enter('bob');
-      const alice = await connect({ peer: 'alice', room, audio: 'opus' });
-      await alice.next(room === 'a' ? 'joined' : 'welcome');
-      const tone = sampleTone(PCM, TONE_HZ, AMPLITUDE, 1600);
-      const configure = { type: 'configure', audio: formatAudioFormat(PCM) };
-      alice.sendTogether([...before, configure, ...tone.slice(0, 5)]);
-      await play(alice, tone.slice(5));
-      await eventually('all frames', () => bob.frames.length >= 79);
-      expect(peakHz(settled(await decodeOpus(bob.frames)))).toBe(TONE_HZ);
-      expect(alice.messages.filter(({ type }) => type === 'error')).toEqual([]);
+    async (_place, i) => {
+      const { frames, told } = recorded.together[i]!;
+      expect(peakHz(settled(await decodeOpus(frames)))).toBe(TONE_HZ);
+      expect(told.filter(({ type }) => type === 'error')).toEqual([]);
     },
   );
 
-  test.each(['webm_opus', 'auto'])(
+  test.each(RECORDINGS.map((audio, i) => [audio, i] as const))(
     'audio=%s, in the middle of a recording that was declared so: it goes on',
-    async (audio) => {
-      const bob = await enter('bob', { delivery: 'forward' });
-      const alice = await enter('alice', { audio });
-      const packets = await opusTone(TONE_HZ, AMPLITUDE, 1600);
-      const pieces = cutInto(Buffer.concat(webmOpus(packets, 20)), [100]);
-      const half = Math.floor(pieces.length / 2);
-      const everyMs = 1600 / pieces.length;
-      await play(alice, pieces.slice(0, half), undefined, everyMs);
-      alice.send({ type: 'configure', audio, mute: false });
-      await play(alice, pieces.slice(half), undefined, everyMs);
-      await eventually('all packets', () => bob.frames.length >= packets.length);
-      expect(bob.frames.map((frame) => frame.subarray(4))).toEqual(packets);
-      const faults = alice.messages.filter(({ type }) => /error|audio_unknown/.test(type));
-      expect(faults).toEqual([]);
+    (_audio, i) => {
+      const { frames, told } = recorded.recordings[i]!;
+      expect(frames.map((frame) => frame.subarray(4))).toEqual(tone);
+      expect(told.filter(({ type }) => /error|audio_unknown/.test(type))).toEqual([]);
     },
   );
 
   test('volume: one speaker louder, softer or not at all, for this listener alone', async () => {
-    const [alice, bob, carol] = [await enter('alice'), await enter('bob'), await enter('carol')];
-    await bob.ask({ type: 'configure', volume: { alice: 0.5 } }, 'configured');
-    await carol.ask({ type: 'configure', volume: { alice: 0 } }, 'configured');
-    await play(alice, await opusTone(TONE_HZ, AMPLITUDE, 1600));
-    await eventually('all frames', () => bob.frames.length >= 76);
-    expect(usualLevelDb(settled(await decodeOpus(bob.frames)))).toBeCloseTo(-6, 0);
-    expect(carol.frames).toEqual([]);
+    const { softer, notAtAll } = recorded.volume;
+    expect(usualLevelDb(settled(await decodeOpus(softer)))).toBeCloseTo(-6, 0);
+    expect(notAtAll).toEqual([]);
   });
 
   test('mute: nothing of the peer is heard until it is taken back', async () => {
-    const [alice, bob] = [await enter('alice'), await enter('bob')];
-    const tone = await opusTone(TONE_HZ, AMPLITUDE, 400);
-    await alice.ask({ type: 'configure', mute: true }, 'configured');
-    await play(alice, tone);
-    await alice.ask({ type: 'configure', mute: false }, 'configured');
-    expect(bob.frames).toEqual([]);
-    await play(alice, tone);
-    // Packets after the mute lean on packets that were withheld: they are heard as a mix.
-    await eventually('all frames', () => bob.frames.length >= tone.length);
-    const heard = settled(await decodeOpus(bob.frames));
-    expect(toDb(amplitudeOf(heard, TONE_HZ) / AMPLITUDE)).toBeCloseTo(0, 0);
+    const { muted, after } = recorded.mute;
+    expect(muted).toEqual([]);
+    expect(usualLevelDb(settled(await decodeOpus(after)))).toBeCloseTo(0, 0);
   });
 
   test.each([
@@ -479,9 +540,13 @@ describe('faster than real time', () => {
 });
 
 test('stats=true: how the audio fares, again and again', async () => {
-  const [alice, bob] = [await enter('alice', { stats: 'true' }), await enter('bob')];
-  await play(bob, await opusTone(TONE_HZ, AMPLITUDE, 2000));
-  const stats = await alice.next('stats');
+  const tone = await opusTone(TONE_HZ, AMPLITUDE, 2000);
+  const stats = await undisturbed(async (number) => {
+    const alice = await enter(`alice ${number}`, { stats: 'true', room: `stats ${number}` });
+    const bob = await enter(`bob ${number}`, { room: `stats ${number}` });
+    await play(bob, tone);
+    return alice.next('stats');
+  });
   expect(stats).toEqual({
     type: 'stats',
     ingest_ms: 0,
@@ -497,7 +562,7 @@ test('stats=true of who sends four seconds at once: what was left out, in the fi
   const alice = await enter('alice', { stats: 'true', audio: 'opus' });
   for (const packet of await opusTone(TONE_HZ, AMPLITUDE, 4000)) alice.sendAudio(packet);
   const isStats = ({ type }: { type: string }) => type === 'stats';
-  await eventually('two of them', () => alice.messages.filter(isStats).length === 2, 15_000);
+  await eventually('two of them', () => alice.messages.filter(isStats).length >= 2);
   const [first, second] = alice.messages.filter((message) => message.type === 'stats');
   expect(first!.dropped_ms).toBeGreaterThanOrEqual(1000);
   expect(first!.dropped_ms).toBeLessThanOrEqual(2000);
