@@ -80,7 +80,9 @@ const HEARING = [
 const MIXING = ['test/integration/mix-host.test.ts'];
 
 /** Browser tests of what pages show, and of whether anything is heard: two at a time. */
-const PAGES = ['admin', 'client', 'page'].map((name) => `test/e2e/${name}.test.ts`);
+const PAGES = ['admin', 'client', 'page', 'page-entrance', 'websocket-audio'].map(
+  (name) => `test/e2e/${name}.test.ts`,
+);
 
 /** Tests of pure code that take long: rooms in virtual time, what is told of hundreds of made-up streams, and what thousands of rooms or requests do. */
 const SIMULATIONS = [
