@@ -152,6 +152,9 @@ test('the key is kept while a proxy answers for the gateway, and while nobody do
   const browser = await openPage(gateway);
   const { page } = browser;
   await page.locator('.node').waitFor();
+  await page.clock.install();
+  /** Lets the time pass after which the page tries the key again. */
+  const letItTryAgain = () => page.clock.fastForward(3000);
   let answers: 'proxy' | 'nobody' | 'gateway' = 'proxy';
   await page.route('**/api/admin/**', (route) => {
     if (answers === 'gateway') return route.continue();
@@ -164,12 +167,16 @@ test('the key is kept while a proxy answers for the gateway, and while nobody do
   const error = page.locator('#entrance-error');
   await expect.poll(() => error.innerText(), SETTLING).toContain('Trying again');
   answers = 'nobody';
+  await letItTryAgain();
   await expect.poll(() => error.innerText(), SETTLING).toContain('does not answer. Trying again');
   expect(await page.getAttribute('#operator-key', 'aria-invalid')).toBe('false');
   await page.fill('#operator-key', 'another');
-  await page.waitForEvent('requestfailed');
+  const failed = page.waitForEvent('requestfailed');
+  await letItTryAgain();
+  await failed;
   expect(await page.inputValue('#operator-key')).toBe('another');
   answers = 'gateway';
+  await letItTryAgain();
   await page.locator('.node').waitFor();
 });
 
@@ -259,10 +266,19 @@ test('a question whose button is gone gives the focus to the heading above it', 
 
 test('while the tab is hidden nothing is asked; when it is seen again, at once', async () => {
   const gateway = await openGateway({ OPERATOR_KEY });
-  const { page } = await openPage(gateway);
+  const browser = await TestBrowser.open(`${gateway.url}/admin`);
+  cleanUps.push(() => browser.close());
+  const { page } = browser;
+  await page.clock.install();
+  await unlock(browser, OPERATOR_KEY);
   await page.locator('.node').waitFor();
   let asked = 0;
-  page.on('request', () => (asked += 1));
+  page.on('request', (request) => (asked += Number(request.url().includes('/api/'))));
+  /** Lets time pass; resolves when what the page asked in it has been counted. */
+  const letPass = async (durationMs: number) => {
+    await page.clock.runFor(durationMs);
+    await page.evaluate(async () => (await fetch('/healthz')).text());
+  };
   const setHidden = (hidden: boolean) =>
     page.evaluate((value) => {
       Object.defineProperty(document, 'hidden', { value, configurable: true });
@@ -275,7 +291,7 @@ test('while the tab is hidden nothing is asked; when it is seen again, at once',
   let before = asked;
   await vi.waitFor(async () => {
     before = asked;
-    await page.waitForTimeout(2500);
+    await letPass(2500);
     expect(asked).toBe(before);
   }, SETTLING);
   await setHidden(false);
@@ -284,7 +300,8 @@ test('while the tab is hidden nothing is asked; when it is seen again, at once',
 
 test('while the store is away the page shows the node that serves it, and says so', async () => {
   const redis = await openRedis();
-  const gateway = await openGateway({ OPERATOR_KEY, REDIS_URL: redis.url });
+  const timings = { redis: { commandTimeoutMs: 1000 } };
+  const gateway = await openGateway({ OPERATOR_KEY, REDIS_URL: redis.url }, timings);
   const { page } = await openPage(gateway);
   await page.locator('.node').waitFor();
   redis.hang();
