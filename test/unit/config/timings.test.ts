@@ -74,10 +74,12 @@ test('the defaults are those of the product', () => {
       onTheWayMs: 200,
     },
     mediaWorkers: {
+      startWithinMs: 20_000,
       probeEveryMs: 500,
       longestWaitMs: 5000,
       firstRoomRetryMs: 100,
       longestRoomRetryMs: 5000,
+      spreadAgainAfterMs: 5000,
       firstReplacementMs: 500,
       longestReplacementMs: 30_000,
       steadyAfterMs: 60_000,

@@ -11,6 +11,8 @@ import { silentLog } from '../../support/gateway.ts';
 import { count, LONGEST_STEP_MS, NOW_MS } from '../../support/usage.ts';
 
 const { usage: timings } = timingsWith({ usage: { lastWriteMs: 50, retryLastMs: 1 } });
+/** For stores that take what is written in the end: the disk may be slow. */
+const { usage: longTimings } = timingsWith({ usage: { lastWriteMs: 30_000, retryLastMs: 1 } });
 const COUNTS = [count({}), count({ room: 'b', webrtcMs: 500 })];
 const HOUR_MS = 3_600_000;
 
@@ -37,8 +39,8 @@ function refusing(times: number) {
   return { isReady: true, write, written };
 }
 
-const lastOf = (store: Pick<UsageStore, 'write'>, folder: string) =>
-  new LastUsage(store, folder, silentLog, timings);
+const lastOf = (store: Pick<UsageStore, 'write'>, folder: string, limits = timings) =>
+  new LastUsage(store, folder, silentLog, limits);
 
 const filesIn = (folder: string) => readdir(folder).catch(() => []);
 
@@ -58,7 +60,7 @@ test('LastUsage.write() to a store that fails three times repeats, with a file m
     filesAtWrites.push((await filesIn(folder)).length);
     await store.write(counts);
   };
-  await lastOf({ write }, folder).write(COUNTS);
+  await lastOf({ write }, folder, longTimings).write(COUNTS);
   expect(store.written).toEqual(COUNTS);
   expect(filesAtWrites).toEqual([0, 1, 1, 1]);
   expect(await filesIn(folder)).toEqual([]);
@@ -196,7 +198,7 @@ test('UsageReporter.close() while the store fails repeats until all minutes sinc
   const parts = {
     meter,
     store: store as unknown as UsageStore,
-    last: lastOf(store, folder),
+    last: lastOf(store, folder, longTimings),
     clock,
   };
   const reporter = new UsageReporter(parts, silentLog, () => {}, timings);
