@@ -88,6 +88,11 @@ export class Requests {
     return this.#inTurn.waiting;
   }
 
+  /** True while a `leave` waits for its turn. */
+  get isLeaving(): boolean {
+    return this.#leave?.isMarked ?? false;
+  }
+
   /** @param characters length of the message as it came */
   add(message: ClientMessage, characters: number): void {
     const request = { message, characters, isMarked: this.#isToBeMarked(message) };
@@ -120,7 +125,7 @@ export class Requests {
   /** Returns whether the audio behind a message is handled after it, as the client sent it. */
   #isToBeMarked(message: ClientMessage): boolean {
     // Audio between a `leave` and a `join` belongs to no room.
-    if (message.type === 'join') return this.#leave?.isMarked ?? false;
+    if (message.type === 'join') return this.isLeaving;
     if (message.type === 'leave') return true;
     return (
       message.type === 'configure' && (message.audio !== undefined || message.mute !== undefined)
@@ -252,9 +257,7 @@ export class Requests {
   }
 
   async #handle(message: ClientMessage, onApplied: () => void): Promise<void> {
-    if (message.type === 'join') {
-      return this.#presence.join(this.checkRoom(message.room), message);
-    }
+    if (message.type === 'join') return this.#presence.join(this.checkRoom(message.room), message);
     if (message.type === 'leave') return this.#presence.leave('left', message.id);
     const { browser } = this.#presence;
     if (message.type === 'configure') return this.#configure(message, browser, onApplied);
@@ -276,10 +279,8 @@ export class Requests {
       throw new PartylineError('bad_message', fault);
     }
     if (!SETTINGS.some((name) => message[name] !== undefined)) {
-      throw new PartylineError(
-        'bad_message',
-        `configure: give at least one of ${SETTINGS.join(', ')}.`,
-      );
+      const names = SETTINGS.join(', ');
+      throw new PartylineError('bad_message', `configure: give at least one of ${names}.`);
     }
     const configured = this.#audio.configure(message);
     onApplied();

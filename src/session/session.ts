@@ -94,7 +94,11 @@ export class Session implements ClientConnection {
     socket.on('pong', (payload: Buffer) => this.#receiveControl(payload));
     // Hundreds may close at once.
     socket.on('close', (code) => {
-      const end = () => this.#end('closed', mayComeBackAfterClose(code));
+      // The last message may have been a `leave` behind requests that take time.
+      const end = () =>
+        this.#requests.isLeaving
+          ? this.#end('left', false)
+          : this.#end('closed', mayComeBackAfterClose(code));
       parts.requestLimits.readTurns.take(this.#account.id, end);
     });
     // ws closes the socket itself after a protocol error, and then emits 'close'.

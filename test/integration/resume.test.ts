@@ -25,6 +25,19 @@ const connectionsOf = async ({ url, apiKey }: { url: string; apiKey: string }) =
   return ((await response.json()) as { summary: { current_ccu: number } }).summary.current_ccu;
 };
 
+test('a client whose connection breaks behind its leave has left, also if earlier requests were not done', async () => {
+  const gateway = await openGateway(KEEP);
+  const bob = await enter(gateway, 'bob');
+  const alice = await enter(gateway, 'alice');
+  for (let volume = 0; volume < 20; volume += 1) {
+    alice.send({ type: 'configure', volume: { bob: volume / 20 } });
+  }
+  alice.send({ type: 'leave' });
+  await alice.next('configured');
+  alice.vanish();
+  expect(await bob.next('peer_left')).toMatchObject({ peer: 'alice', reason: 'left' });
+});
+
 describe.each(['the same node', 'another node'])('a client that comes back to %s', (where) => {
   const open = async () => {
     const [one, other] = await openNodes(2, KEEP);
