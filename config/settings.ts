@@ -169,7 +169,7 @@ const SettingsSchema = Type.Object({
     minimum: 1,
     maximum: 1_000_000,
     description:
-      'Number of consumers (browsers × speakers) of a room on one media worker from which its next browser goes to another; a speaker counts from its first sound, or in a browser from the start of its microphone, so that browsers that come before are all on one',
+      'Number of consumers (browsers × speakers) of a room on one media worker from which its next browser goes to another; a speaker counts from its first sound, or in a browser from the start of its microphone, so that browsers that come before are all on one media worker',
   }),
   OPUS_BITRATE_BPS: Type.Integer({
     default: 32000,

@@ -47,7 +47,7 @@ export type UplinkEvents = {
   onProducer: (producerId: string) => Promise<void>;
   /** Called when the client sends faster than real time (`xoff`), or no longer does, with the waiting audio and all that was dropped for it. */
   onFlow: (state: 'xoff' | 'xon', bufferedMs: number, droppedMs: number) => void;
-  /** Called when a producer could not be opened (packets of a second later open another), or the client exceeds the limit of its rate. */
+  /** Called when a producer could not be opened (a packet that comes at least a second later opens another), or the client exceeds the limit of its rate. */
   onFault: (fault: unknown) => void;
 };
 

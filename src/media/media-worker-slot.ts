@@ -61,8 +61,8 @@ export class MediaWorkerSlot {
   }
 
   /**
-   * Resolves when a media worker runs. Rooms ask at the moment in which theirs is lost, before anything
-   * else here has been told of it.
+   * Resolves when a media worker runs. Rooms ask at the moment in which theirs is lost, before
+   * {@link MediaWorkerSlot.#supervise} knows of it.
    */
   get running(): Promise<void> {
     return this.worker ? Promise.resolve() : this.#nextStart.promise;

@@ -28,6 +28,7 @@ export class Pipe {
       return new Pipe(near, far);
     } catch (fault) {
       near.close();
+      far.close();
       throw fault;
     }
   }
@@ -81,11 +82,13 @@ async function copy(
     copied = await to.produce({ id: producer.id, kind, rtpParameters, paused });
     checkOpen(producer, consumer, from, to);
     await tie(consumer, copied);
+    checkOpen(consumer, copied);
     return copied;
   } catch (fault) {
+    const isOver = [producer, consumer, copied, from, to].some((part) => part?.closed);
     consumer?.close();
     copied?.close();
-    if (producer.closed || from.closed || to.closed) return undefined;
+    if (isOver) return undefined;
     throw fault;
   }
 }

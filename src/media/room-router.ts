@@ -68,8 +68,8 @@ export class RoomRouter {
   }
 
   /**
-   * Number of speakers, including those of the router before it that may come back: each that ends is expected no more. When a
-   * media worker is lost, the number remains, for the next router.
+   * Maximum number of speakers, including those of the router before it that may come back: it falls by one with each that ends, and
+   * not with time. When a media worker is lost, the number remains, for the next router.
    */
   get expectedSpeakers(): number {
     return Math.max(this.#producers.size, this.#leastSpeakers);
@@ -178,12 +178,28 @@ export class RoomRouter {
     return legs * this.expectedSpeakers < this.#parts.maxConsumers;
   }
 
-  /** Opens another branch, and pipes every producer to it; returns false if that fails, or has failed a moment ago. */
+  /** Opens another branch on one of the other media workers; returns false if none takes it, or none has a moment ago. */
   async #spread(): Promise<boolean> {
     if (performance.now() < this.#spreadNotBeforeMs) return false;
-    const { chooseOther, spreadAgainAfterMs, log } = this.#parts;
-    const worker = chooseOther(this.#branches.map((branch) => branch.worker));
-    if (!worker || this.#closed) return false;
+    const { chooseOther, spreadAgainAfterMs } = this.#parts;
+    const failed: MediaWorker[] = [];
+    let fault: unknown;
+    for (;;) {
+      const taken = this.#branches.map((branch) => branch.worker);
+      const worker = chooseOther([...taken, ...failed]);
+      if (!worker || this.#closed) break;
+      fault = await this.#spreadTo(worker);
+      if (fault === undefined) return true;
+      failed.push(worker);
+    }
+    if (failed.length === 0) return false;
+    noteShortage(fault);
+    this.#spreadNotBeforeMs = performance.now() + spreadAgainAfterMs;
+    return false;
+  }
+
+  /** Opens a branch, and pipes every producer to it. @returns the fault, if that fails */
+  async #spreadTo(worker: MediaWorker): Promise<unknown> {
     let branch: Branch | undefined;
     try {
       branch = await Branch.open(worker, {
@@ -191,13 +207,12 @@ export class RoomRouter {
         onLost: () => this.#branchLost(branch),
       });
       await this.#fill(branch);
-      return true;
+      return undefined;
     } catch (fault) {
       branch?.close();
-      noteShortage(fault);
-      this.#spreadNotBeforeMs = performance.now() + spreadAgainAfterMs;
-      log.warn({ err: fault, mediaWorker: worker.index }, 'room not spread');
-      return false;
+      const where = { err: fault, mediaWorker: worker.index };
+      this.#parts.log.warn(where, 'room not spread');
+      return fault;
     }
   }
 

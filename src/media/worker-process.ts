@@ -1,5 +1,6 @@
 import type { ChildProcess } from 'node:child_process';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import { once } from 'node:events';
 import { setImmediate } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { createWorker } from 'mediasoup';
@@ -44,11 +45,20 @@ export async function startWorkerProcess(options: StartOptions): Promise<Worker>
     return await beforeDeadline(starting, options);
   } catch (fault) {
     // It may hang, and mediasoup would wait for it for ever.
-    child?.kill('SIGKILL');
-    // The child's error comes a tick after the call that failed.
-    await setImmediate();
+    if (child?.pid !== undefined) await end(child);
+    // The error of a child without a process comes a tick after the call that failed. `kill` must not
+    // be called meanwhile: Node would send the signal to whatever id is in uninitialised memory.
+    else await setImmediate();
     throw notSpawned ?? fault;
   }
+}
+
+/** Kills a process; resolves when it has ended. */
+async function end(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  const ended = once(child, 'exit');
+  child.kill('SIGKILL');
+  await ended;
 }
 
 /** Awaits the start of a media worker. @throws {Error} if that takes too long, or it is not needed any more */

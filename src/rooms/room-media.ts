@@ -104,7 +104,7 @@ export class RoomMedia {
   }
 
   #lost(): void {
-    const speakers = this.#router?.expectedSpeakers;
+    const speakers = this.#router?.expectedSpeakers ?? 0;
     this.#router = undefined;
     if (this.#closing.signal.aborted) return;
     // When all processes are ended at once, this one may see the others end before its own signal.
@@ -122,7 +122,7 @@ export class RoomMedia {
    * because media workers may die one after the other.
    * @param speakers number of speakers that the lost router had
    */
-  async #replace(speakers: number | undefined): Promise<RoomRouter> {
+  async #replace(speakers: number): Promise<RoomRouter> {
     const { signal } = this.#closing;
     const { firstRoomRetryMs, longestRoomRetryMs } = this.#pool.timings;
     for (let waitMs = firstRoomRetryMs; ; waitMs = Math.min(2 * waitMs, longestRoomRetryMs)) {

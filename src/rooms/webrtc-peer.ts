@@ -246,7 +246,7 @@ export class WebRtcPeer implements Peer {
     return this.#leg.resumeConsumer(consumerId);
   }
 
-  /** Restarts ICE of a transport. The credentials of its TURN servers are valid from now on. */
+  /** Restarts ICE of a transport. The credentials of its TURN servers are valid for a day from now. */
   async restartIce(
     transportId: string,
   ): Promise<Pick<TransportDescription, 'ice_parameters' | 'ice_servers'>> {
