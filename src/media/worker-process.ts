@@ -46,8 +46,8 @@ export async function startWorkerProcess(options: StartOptions): Promise<Worker>
   } catch (fault) {
     // It may hang, and mediasoup would wait for it for ever.
     if (child?.pid !== undefined) await end(child);
-    // The error of a child without a process comes a tick after the call that failed. `kill` must not
-    // be called meanwhile: Node would send the signal to whatever id is in uninitialised memory.
+    // The error of a child without a process comes a tick after the call that failed. `kill` must
+    // not be called meanwhile: Node would signal whatever id is in uninitialised memory.
     else await setImmediate();
     throw notSpawned ?? fault;
   }

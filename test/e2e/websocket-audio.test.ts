@@ -58,10 +58,18 @@ test('sound goes both ways over the WebSocket, and mute and volume hold', async 
 
   await vi.waitFor(async () => {
     const stats = await ada.page.evaluate(() => window.partyline?.stats());
-    expect(stats).toMatchObject({ transport: 'websocket', lossRatio: 0 });
+    expect(stats?.transport).toBe('websocket');
     expect(stats?.sentBitrate).toBeGreaterThan(2000);
     expect(stats?.receivedBitrate).toBeGreaterThan(2000);
   }, SETTLING);
+  // One window may have been disturbed, on a busy machine.
+  await vi.waitFor(
+    async () => {
+      const stats = await ada.page.evaluate(() => window.partyline?.stats());
+      expect(stats?.lossRatio).toBe(0);
+    },
+    { timeout: 10_000, interval: 100 },
+  );
   expect(faults).toEqual([]);
 });
 

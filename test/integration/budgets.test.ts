@@ -10,11 +10,11 @@ const { connect } = useGateway({}, { budgets: { tellAfterMs: 50, closeAfterMs: 1
 
 /**
  * The number of things that a client may be allowed until it is closed: on a machine on which that takes longer, its budget allows more.
- * @param withinSeconds what it is within two seconds
- * @param perSecond what each second after that allows
+ * @param mostInTwoSeconds number that is allowed in the first two seconds
+ * @param perSecond number that is allowed in each second after that
  */
-const mostSince = (startMs: number, withinSeconds: number, perSecond: number) =>
-  withinSeconds + perSecond * Math.max(0, (performance.now() - startMs) / 1000 - 2);
+const mostSince = (startMs: number, mostInTwoSeconds: number, perSecond: number) =>
+  mostInTwoSeconds + perSecond * Math.max(0, (performance.now() - startMs) / 1000 - 2);
 
 describe('text messages beyond the budget', () => {
   test('are read more slowly, then the client is told, and closed with 4429 if it goes on', async () => {

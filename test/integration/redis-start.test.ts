@@ -225,8 +225,10 @@ test('an own Redis that answers its gateway is seldom probed, and started again 
     Number(/total_connections_received:(\d+)/.exec(await client.info('stats'))?.[1]);
   const before = await connections();
   // 15 checks, of which one or two probe it. The machine may be busy.
+  const fromMs = performance.now();
   await delay(3000);
-  expect((await connections()) - before).toBeLessThan(10);
+  const checks = (performance.now() - fromMs) / 200;
+  expect((await connections()) - before).toBeLessThan((2 / 3) * checks);
 
   await rm(socket);
   await eventually('it is killed', () => gateway.logged('redis-server hangs; killed').length > 0);

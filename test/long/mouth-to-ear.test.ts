@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { TestBrowser } from '../support/browser.ts';
 import { BURST_EVERY_MS, measureBursts } from '../support/mouth-to-ear.ts';
-import { slownessOfMachine } from '../support/slowness.ts';
+import { watchSlowness } from '../support/slowness.ts';
 import { pcmTone } from '../support/sound.ts';
 import { useGateway } from '../support/use-gateway.ts';
 
@@ -28,7 +28,7 @@ const burstsOf = ({ page }: TestBrowser) => page.evaluate(() => window.burstsMs 
 test.for(['websocket', 'webrtc'])(
   'half of the bursts over %s are heard within 150 ms, and all within 300 ms',
   async (transport, { annotate }) => {
-    const slownessBefore = await slownessOfMachine();
+    const slownessSince = await watchSlowness();
     const [mouth, ear] = [
       await openBrowser(transport, 'mouth'),
       await openBrowser(transport, 'ear'),
@@ -54,7 +54,7 @@ test.for(['websocket', 'webrtc'])(
     const figures = `p50 ${Math.round(p50)} ms, longest ${Math.round(delaysMs.at(-1) ?? 0)} ms`;
     // Without the browsers' own load.
     await Promise.all([mouth.close(), ear.close()]);
-    const slowness = Math.max(slownessBefore, await slownessOfMachine());
+    const slowness = await slownessSince();
     await annotate(`${figures} of ${delaysMs.length}; stats: ${JSON.stringify(stats)}`);
     expect(delaysMs).toHaveLength(said.length);
     expect(said.length).toBeGreaterThan(BURSTS - 3);

@@ -53,7 +53,9 @@ export function shareBrowsers(): void {
   shared = ofFile;
   afterAll(async () => {
     shared = undefined;
-    for (const running of ofFile.values()) await (await running).close();
+    const closing = [...ofFile.values()].map(async (running) => (await running).close());
+    const failed = (await Promise.allSettled(closing)).find(({ status }) => status === 'rejected');
+    if (failed) throw (failed as PromiseRejectedResult).reason;
   });
 }
 
@@ -262,7 +264,8 @@ function sharedBrowser(executable: string, microphone: Buffer[] | undefined): Pr
     running = startBrowser(executable, microphone);
     browsers.set(key, running);
     // The next test may try again.
-    running.catch(() => browsers.delete(key));
+    const forget = () => browsers.delete(key);
+    running.then(({ browser }) => browser.on('disconnected', forget), forget);
   }
   return running;
 }
