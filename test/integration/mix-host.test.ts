@@ -128,10 +128,12 @@ function openRooms(count: number) {
       await speak(500);
     }
   };
-  /** Speaks until `isSo`, which on a busy machine takes longer. */
-  const speakUntil = async (what: string, isSo: () => boolean) => {
-    for (let tries = 0; !isSo(); tries += 1) {
-      if (tries === 100) throw new Error(`did not happen in 20 s of speech: ${what}`);
+  /** Speaks until `isSo`, which on a busy machine takes longer; fails after `withinMs` of speech. */
+  const speakUntil = async (what: string, isSo: () => boolean, withinMs = 20_000) => {
+    for (let spokenMs = 0; !isSo(); spokenMs += 200) {
+      if (spokenMs >= withinMs) {
+        throw new Error(`did not happen in ${withinMs} ms of speech: ${what}`);
+      }
       await speak(200);
     }
   };
@@ -181,12 +183,12 @@ describe('MixEnginePool', () => {
     await crowdUntil(() => running().length > 0);
     const before = rooms.map(({ heard }) => heard.length);
     await speak(1500);
-    // A thread that did not answer in time is replaced.
-    await speakUntil('a thread', () => running().length === 1);
     // All 75 come, but those of a busy thread come late.
     await eventually('60 frames', () =>
       rooms.every(({ heard }, index) => heard.length - before[index]! >= 60),
     );
+    // A thread that did not answer in time is replaced.
+    await speakUntil('a thread', () => running().length === 1);
     await expectSound();
   });
 
@@ -201,13 +203,14 @@ describe('MixEnginePool', () => {
     await victim?.terminate();
     const before = rooms.map(({ heard }) => heard.length);
     await speak(2000);
-    await speakUntil('another thread', () => running().length === 1);
-    expect(lost.length).toBe(lostBefore + 1);
-    expect(running()).not.toContain(victim);
     // Half of the first 100 frames: sound is back within a second.
     await eventually('50 frames', () =>
       rooms.every(({ heard }, index) => heard.length - before[index]! >= 50),
     );
+    await speakUntil('another thread', () => running().length === 1);
+    // On a busy machine the thread in its place may be lost, too.
+    expect(lost.length).toBeGreaterThan(lostBefore);
+    expect(running()).not.toContain(victim);
     await expectSound();
   });
 
@@ -220,7 +223,8 @@ describe('MixEnginePool', () => {
     const lostBefore = lost.length;
     const [victim] = running();
     await hangThread();
-    await speakUntil('it is ended', () => lost.length > lostBefore);
+    // Its silence is added up by what is sent to it, so that a slow machine needs no more speech.
+    await speakUntil('it is ended', () => lost.length > lostBefore, 3000);
     expect(lost[lostBefore]).toBe('it did not answer for 1000 ms');
     await expectSound();
     expect(running()).not.toContain(victim);
@@ -248,8 +252,10 @@ describe('MixEnginePool', () => {
     openHost(1);
     const { crowdUntil } = openRooms(crowd);
     await crowdUntil(() => running().length > 0);
+    // On a busy machine a thread may have been lost before.
+    const lostBefore = lost.length;
     await host.close();
     expect(running()).toEqual([]);
-    expect(lost).toEqual([]);
+    expect(lost.slice(lostBefore)).toEqual([]);
   });
 });
