@@ -7,7 +7,6 @@ import { findGlitches } from '../support/glitches.ts';
 import {
   OPUS,
   PCM,
-  energyOf,
   hearAs,
   openRoom,
   powerOf,
@@ -18,6 +17,7 @@ import {
 } from '../support/listening.ts';
 import {
   amplitudeOf,
+  energyOf,
   decodeOpus,
   encodeOpus,
   fade,

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { readSamples } from '../../src/audio/samples.ts';
+import { energyOf } from './sound.ts';
 
 /** Reads one of the recordings in test/fixtures/formats; its README says what they are. */
 export const readFixture = (name: string): Buffer =>
@@ -39,29 +40,23 @@ export function compareWithSpeech(heard: Float32Array): { offDb: number; likenes
     for (let i = 0; i < length; i += 1) product += reference[i]! * sound[i + late]!;
     likeness = Math.max(likeness, product);
   }
-  const [referencePower, soundPower] = [powerOf(reference), powerOf(sound)];
+  const [referenceEnergy, soundEnergy] = [energyOf(reference), energyOf(sound)];
   return {
-    offDb: 10 * Math.log10(soundPower / referencePower),
-    likeness: likeness / Math.sqrt(referencePower * soundPower),
+    offDb: 10 * Math.log10(soundEnergy / referenceEnergy),
+    likeness: likeness / Math.sqrt(referenceEnergy * soundEnergy),
   };
 }
 
 /** Difference in level of a sound at 48 kHz from the speech, dB. */
 export const levelOverSpeechDb = (heard: Float32Array): number =>
-  10 * Math.log10(powerOf(decimate(heard, 6)) / powerOf(decimate(SPEECH, 2)));
-
-function powerOf(values: Float32Array | Float64Array): number {
-  let power = 0;
-  for (const value of values) power += value ** 2;
-  return power;
-}
+  10 * Math.log10(energyOf(decimate(heard, 6)) / energyOf(decimate(SPEECH, 2)));
 
 /** Length of the pieces of {@link likenessInPieces}, ms. */
 const PIECE_MS = 260;
 
 /**
  * Likeness (0…1) of the speech and a sound out of a gateway in real time: each piece of the speech may come up to 250 ms earlier or later than in the
- * recording. Pieces count by their power.
+ * recording. Pieces count by their energy.
  */
 export function likenessInPieces(heard: Float32Array): number {
   const [reference, slow] = [Float64Array.from(decimate(SPEECH, 2)), decimate(heard, 6)];
@@ -70,26 +65,26 @@ export function likenessInPieces(heard: Float32Array): number {
   // With silence behind it, so that each piece can be compared anywhere.
   const sound = new Float64Array(Math.max(slow.length, reference.length + most) + pieceSamples);
   sound.set(slow);
-  const powerUpTo = new Float64Array(sound.length + 1);
-  for (let i = 0; i < sound.length; i += 1) powerUpTo[i + 1] = powerUpTo[i]! + sound[i]! ** 2;
-  let [likeness, power] = [0, 0];
+  const energyUpTo = new Float64Array(sound.length + 1);
+  for (let i = 0; i < sound.length; i += 1) energyUpTo[i + 1] = energyUpTo[i]! + sound[i]! ** 2;
+  let [likeness, energy] = [0, 0];
   for (let from = 0; from + pieceSamples <= reference.length; from += pieceSamples) {
     const piece = reference.subarray(from, from + pieceSamples);
-    const piecePower = powerOf(piece);
+    const pieceEnergy = energyOf(piece);
     let best = 0;
     for (let at = Math.max(0, from - most); at < from + most; at += 1) {
       const product = productOf(piece, sound, at);
       if (product <= 0) continue;
-      const difference = powerUpTo[at + pieceSamples]! - powerUpTo[at]!;
+      const difference = energyUpTo[at + pieceSamples]! - energyUpTo[at]!;
       // The difference of two sums is not exact enough for next to nothing.
-      const therePower =
-        difference > 1e-6 ? difference : powerOf(sound.subarray(at, at + pieceSamples));
-      best = Math.max(best, product / Math.sqrt(piecePower * therePower));
+      const thereEnergy =
+        difference > 1e-6 ? difference : energyOf(sound.subarray(at, at + pieceSamples));
+      best = Math.max(best, product / Math.sqrt(pieceEnergy * thereEnergy));
     }
-    likeness += best * piecePower;
-    power += piecePower;
+    likeness += best * pieceEnergy;
+    energy += pieceEnergy;
   }
-  return likeness / power;
+  return likeness / energy;
 }
 
 /** Sum of the products of a piece, whose length is a multiple of 4, and of the sound from `at` on; four at a time, which takes half the time. */

@@ -8,7 +8,7 @@ import {
 import type { TestClient } from './client.ts';
 import { eventually } from './gateway.ts';
 import { findGlitches } from './glitches.ts';
-import { amplitudeOf, decodeOpus, joinSamples, play, toDb } from './sound.ts';
+import { amplitudeOf, decodeOpus, energyOf, joinSamples, play, toDb } from './sound.ts';
 import type { GatewayInUse } from './use-gateway.ts';
 
 /** Helpers of tests that listen to the audio of a real gateway, on a machine that is not always on time. */
@@ -22,8 +22,6 @@ export const toleranceOf = (format: AudioFormat) => (format.codec === 'opus' ? 1
 export const hearAs = (format: AudioFormat, frames: Buffer[]) =>
   format.codec === 'opus' ? decodeOpus(frames) : joinSamples(format, frames);
 
-export const energyOf = (sound: Float32Array) =>
-  sound.reduce((sum, sample) => sum + sample ** 2, 0);
 export const powerOf = (sound: Float32Array) => energyOf(sound) / sound.length;
 
 /** The tone that is described: its frequency, amplitude and length. */

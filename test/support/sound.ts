@@ -226,4 +226,11 @@ export function peakHz(samples: Float32Array): number {
   return best.frequencyHz;
 }
 
+/** Sum of the squares of samples. */
+export function energyOf(samples: Float32Array | Float64Array): number {
+  let energy = 0;
+  for (const sample of samples) energy += sample ** 2;
+  return energy;
+}
+
 export const toDb = (ratio: number) => 20 * Math.log10(ratio);

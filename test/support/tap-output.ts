@@ -39,8 +39,8 @@ export function tapOutput(): void {
       analyser.getFloatTimeDomainData(samples);
       return samples;
     });
-    const powerOf = (sound: Float32Array) => sound.reduce((sum, each) => sum + each * each, 0);
-    const [loudest] = sounds.toSorted((one, other) => powerOf(other) - powerOf(one));
+    const energyOf = (sound: Float32Array) => sound.reduce((sum, each) => sum + each * each, 0);
+    const [loudest] = sounds.toSorted((one, other) => energyOf(other) - energyOf(one));
     return [...(loudest ?? [])];
   };
 }

@@ -5,9 +5,8 @@ import { loadNativeLibopus } from '../../../../src/audio/libopus/native.ts';
 import { loadWasmLibopus } from '../../../../src/audio/libopus/wasm.ts';
 import { loadOpusCodec } from '../../../../src/audio/opus-codec.ts';
 import { FRAME_SAMPLES } from '../../../../src/audio/format.ts';
-import { energyOf } from '../../../support/listening.ts';
 import { findGlitches } from '../../../support/glitches.ts';
-import { amplitudeOf, encodeOpus, sweep, toDb, tone } from '../../../support/sound.ts';
+import { amplitudeOf, encodeOpus, energyOf, sweep, toDb, tone } from '../../../support/sound.ts';
 
 const OPTIONS = { rateHz: 48_000, bitrateBps: 32_000, complexity: 5 } as const;
 const TONE_HZ = 700;
