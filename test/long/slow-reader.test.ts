@@ -131,7 +131,7 @@ async function staleness(
 }
 
 /** Waits until each client of a process has heard something again. @returns when each has, ms */
-async function untilHeard(listeners: ListeningProcess, before: Heard[]): Promise<number[]> {
+async function momentsHeard(listeners: ListeningProcess, before: Heard[]): Promise<number[]> {
   const sinceMs: number[] = [];
   const haveHeard = async () => {
     for (const [index, { frames }] of (await listeners.heard()).entries()) {
@@ -192,7 +192,7 @@ beforeAll(async () => {
     const ofNetwork = async () => {
       if (!network) return undefined;
       // The gateway's kernel repeats what was lost ever more seldom.
-      const sinceMs = await untilHeard(network.listeners, before.cutOff);
+      const sinceMs = await momentsHeard(network.listeners, before.cutOff);
       await sleep(LIVE_AFTER_MS);
       return staleness(network.listeners, before.cutOff, sinceMs, behindMs);
     };
