@@ -11,7 +11,7 @@ import {
   play,
   toDb,
 } from '../support/sound.ts';
-import { undisturbed } from '../support/listening.ts';
+import { undisturbed, untilHeard } from '../support/listening.ts';
 import { useGateway } from '../support/use-gateway.ts';
 
 const { enter, connect } = useGateway();
@@ -61,7 +61,7 @@ test('two speakers: each hears the other untouched, a third hears both', async (
     const [alice, listener] = [await enterRoom('alice'), await enterRoom('bob')];
     const third = await enterRoom('carol');
     await Promise.all([play(alice, low), play(listener, high)]);
-    await eventually('nearly all', () =>
+    await untilHeard('nearly all', () =>
       [listener, third].every(({ frames }) => frames.length > 90),
     );
     return { bob: listener, carol: third };
@@ -83,7 +83,7 @@ test('PCM speakers: three of them each hear the two others, and never themselves
   const heardBy = await undisturbed(async () => {
     for (const peer of peers) peer.frames.length = 0;
     await Promise.all(peers.map((peer, i) => play(peer, pcmTone(tonesHz[i]!, 0.25, 2600))));
-    await eventually('enough', () => peers.every(({ frames }) => frames.length * 960 >= 112_000));
+    await untilHeard('enough', () => peers.every(({ frames }) => frames.length * 960 >= 112_000));
     // Once the delay of each speaker has settled: code that runs for the first time is late.
     return peers.map(({ frames }) => joinPcm(frames).slice(64_000, 112_000));
   });
@@ -127,7 +127,7 @@ test.each([
   await undisturbed(async () => {
     legacy.frames.length = 0;
     await play(alice, tone);
-    await eventually('nearly all', () => legacy.frames.length > 25);
+    await untilHeard('nearly all', () => legacy.frames.length > 25);
   });
   const meanBytes =
     legacy.frames.reduce((sum, { length }) => sum + length, 0) / legacy.frames.length;

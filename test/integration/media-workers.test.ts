@@ -11,7 +11,7 @@ import { RoomMedia } from '../../src/rooms/room-media.ts';
 import { WebRtcPeer } from '../../src/rooms/webrtc-peer.ts';
 import type { TestClient } from '../support/client.ts';
 import { eventually, freeRtcPort, silentLog, type TestGateway } from '../support/gateway.ts';
-import { undisturbed } from '../support/listening.ts';
+import { undisturbed, untilHeard } from '../support/listening.ts';
 import { opusTone, play } from '../support/sound.ts';
 import { useStack } from '../support/use-stack.ts';
 
@@ -118,14 +118,14 @@ describe('a media worker that hangs', () => {
       const [alice, bob] = [await enter(gateway, 'alice'), await enter(gateway, 'bob')];
       const browser = await enterAsBrowser(gateway, 'browser');
       const playing = play(alice, tone);
-      await eventually('it is heard', () => bob.frames.length > 10);
+      await untilHeard('it is heard', () => bob.frames.length > 10);
       for (const pid of gateway.mediaWorkerPids()) stop(pid);
       const { webrtc } = await browser.next('joined');
       const transport_id = webrtc!.send_transport.id;
       browser.send({ type: 'restart_ice', id: 'asked in vain', transport_id });
       await browser.next('media_restarted');
       await playing;
-      await eventually('every frame is heard', () => bob.frames.length === tone.length);
+      await untilHeard('every frame is heard', () => bob.frames.length === tone.length);
       return { asker: browser, frames: bob.frames };
     });
     const refusal = { code: 'media_lost', retryable: true, reply_to: 'asked in vain' };
@@ -149,7 +149,7 @@ test('while the media workers hang: who begins to speak is not thrown out, a bro
     late.send({ type: 'join', room: 'a', media: 'webrtc' });
     await browser.next('media_restarted');
     await playing;
-    await eventually('every frame is heard', () => bob.frames.length === tone.length);
+    await untilHeard('every frame is heard', () => bob.frames.length === tone.length);
     expect((await late.next('joined')).webrtc).toBeDefined();
     return [alice, bob, browser, late];
   });

@@ -4,7 +4,7 @@ import type { ServerMessage } from '../../src/protocol/messages.ts';
 import { TestClient } from '../support/client.ts';
 import { eventually } from '../support/gateway.ts';
 import { findGlitches } from '../support/glitches.ts';
-import { undisturbed } from '../support/listening.ts';
+import { undisturbed, untilHeard } from '../support/listening.ts';
 import { watchSlowness } from '../support/slowness.ts';
 import { amplitudeOf, joinPcm, keepPlaying, opusTone, play, toDb } from '../support/sound.ts';
 import { useGateway } from '../support/use-gateway.ts';
@@ -33,7 +33,7 @@ describe('a WebSocket client whose TCP stalls for 300 ms', () => {
       await new Promise((resolve) => setTimeout(resolve, 300));
       for (const packet of packets.slice(50, 65)) alice.sendAudio(packet);
       await play(alice, packets.slice(65));
-      await eventually('all is heard', () => bob.frames.length >= 260);
+      await untilHeard('all is heard', () => bob.frames.length >= 260);
       const stats = await alice.next('stats', alice.messages.length);
       return { heard: bob.frames, droppedMs: stats.dropped_ms };
     });

@@ -85,7 +85,7 @@ export const untilHeard = (what: string, condition: () => boolean): Promise<void
 /** Longer than this the gateway does not bridge what this process, in which it runs too, was kept from doing. */
 const MAX_STALL_MS = 60;
 const MAX_ATTEMPTS = 8;
-/** Time after which no further attempt is begun, ms: one that waits in vain takes half a minute more. */
+/** Time after which no further attempt is begun, ms: one that waits in vain for sound takes 10 s more. */
 const LAST_ATTEMPT_AFTER_MS = 50_000;
 
 /**
