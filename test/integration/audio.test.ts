@@ -78,10 +78,9 @@ test('PCM speakers: three of them each hear the two others, and never themselves
   const audio = 'pcm_s16le;rate=48000;channels=1';
   const names = ['p1', 'p2', 'p3'];
   const tonesHz = [500, 900, 1700];
-  const peers: TestClient[] = [];
-  for (const name of names) peers.push(await enter(name, { audio }));
-  const heardBy = await undisturbed(async () => {
-    for (const peer of peers) peer.frames.length = 0;
+  const heardBy = await undisturbed(async (number) => {
+    const peers: TestClient[] = [];
+    for (const name of names) peers.push(await enter(name, { audio, room: `three ${number}` }));
     await Promise.all(peers.map((peer, i) => play(peer, pcmTone(tonesHz[i]!, 0.25, 2600))));
     await untilHeard('enough', () => peers.every(({ frames }) => frames.length * 960 >= 112_000));
     // Once the delay of each speaker has settled: code that runs for the first time is late.
@@ -122,14 +121,17 @@ test.each([
   ['pcmu', 160],
   ['pcma', 160],
 ])('a peer on %s hears a frame of its own format every 20 ms', async (audio, bytes) => {
-  const [alice, legacy] = [await enter('alice'), await enter('legacy', { audio })];
   const tone = await opusTone(1000, 0.5, 600);
-  await undisturbed(async () => {
-    legacy.frames.length = 0;
+  const frames = await undisturbed(async (number) => {
+    const room = `legacy ${number}`;
+    const [alice, legacy] = [
+      await enter('alice', { room }),
+      await enter('legacy', { audio, room }),
+    ];
     await play(alice, tone);
     await untilHeard('nearly all', () => legacy.frames.length > 25);
+    return legacy.frames;
   });
-  const meanBytes =
-    legacy.frames.reduce((sum, { length }) => sum + length, 0) / legacy.frames.length;
+  const meanBytes = frames.reduce((sum, { length }) => sum + length, 0) / frames.length;
   expect(meanBytes / bytes).toBeCloseTo(1, 1);
 });

@@ -82,6 +82,20 @@ export async function speak(client: TestClient, messages: Buffer[], everyMs = 20
 export const untilHeard = (what: string, condition: () => boolean): Promise<void> =>
   eventually(what, condition, 10_000);
 
+/** Time without a frame after which what was said before has been heard, ms. */
+const PAUSE_MS = 500;
+
+/** Waits until clients have heard nothing for a while, and forgets what they heard: nothing of it is then part of what they hear next. */
+export async function forgetHeard(clients: TestClient[]): Promise<void> {
+  let [count, sinceMs] = [-1, 0];
+  await untilHeard('a pause', () => {
+    const countNow = clients.reduce((sum, { frames }) => sum + frames.length, 0);
+    if (countNow !== count) [count, sinceMs] = [countNow, performance.now()];
+    return performance.now() - sinceMs >= PAUSE_MS;
+  });
+  for (const { frames } of clients) frames.length = 0;
+}
+
 /** Longer than this the gateway does not bridge what this process, in which it runs too, was kept from doing. */
 const MAX_STALL_MS = 60;
 const MAX_ATTEMPTS = 8;
@@ -91,7 +105,7 @@ const LAST_ATTEMPT_AFTER_MS = 50_000;
 /**
  * Plays again what was played while the machine had no time for this process: that is heard, as it should be. An attempt
  * records only, and is judged when it has been returned.
- * @param attempt gets its number, for rooms of its own
+ * @param attempt gets its number, for rooms of its own; one whose clients were there before begins with {@link forgetHeard}
  */
 export async function undisturbed<T>(attempt: (number: number) => Promise<T>): Promise<T> {
   const startMs = performance.now();
