@@ -482,7 +482,11 @@ describe('configure', () => {
   test('mute: nothing of the peer is heard until it is taken back', async () => {
     const { muted, after } = recorded.mute;
     expect(muted).toEqual([]);
-    expect(usualLevelDb(settled(await decodeOpus(after)))).toBeCloseTo(0, 0);
+    const sound = settled(await decodeOpus(after));
+    expect(usualLevelDb(sound)).toBeCloseTo(0, 0);
+    // The beginning is where a decoder or a mix would still lean on what was muted.
+    const firstDb = toDb(amplitudeOf(sound.subarray(0, 4800), TONE_HZ) / AMPLITUDE);
+    expect(Math.abs(firstDb)).toBeLessThan(1);
   });
 
   test.each([
