@@ -356,137 +356,144 @@ describe('digital silence first', () => {
 });
 
 describe('configure', () => {
-  const PLACES = ['in a room', 'behind a join'] as const;
-  const RECORDINGS = ['webm_opus', 'auto'] as const;
-  const PCMA: SampleFormat = { codec: 'pcma', rateHz: 8000, channels: 1 };
+  describe('as recorded', () => {
+    const PLACES = ['in a room', 'behind a join'] as const;
+    const RECORDINGS = ['webm_opus', 'auto'] as const;
+    const PCMA: SampleFormat = { codec: 'pcma', rateHz: 8000, channels: 1 };
 
-  let tone: Buffer[];
-  let recorded: Awaited<ReturnType<typeof recordAll>>;
-  beforeAll(async () => {
-    tone = await opusTone(TONE_HZ, AMPLITUDE, 1600);
-    recorded = await undisturbed(recordAll);
-  });
-
-  /** Records what is judged below, each in rooms of its own, all at once. */
-  async function recordAll(attempt: number) {
-    const [change, together, recordings, volume, mute] = await Promise.all([
-      recordChange(inRoom(`change ${attempt}`)),
-      Promise.all(PLACES.map((place) => recordTogether(`${place} ${attempt}`, place))),
-      Promise.all(RECORDINGS.map((audio) => recordRecording(inRoom(`${audio} ${attempt}`), audio))),
-      recordVolume(inRoom(`volume ${attempt}`), `volume ${attempt}`),
-      recordMute(inRoom(`mute ${attempt}`)),
-    ]);
-    return { change, together, recordings, volume, mute };
-  }
-
-  /** Enters peers of a room, whose names are their own in all rooms. */
-  const inRoom =
-    (room: string) =>
-    (peer: string, query: Record<string, string> = {}) =>
-      enter(`${peer} ${room}`, { room, ...query });
-  type Enter = ReturnType<typeof inRoom>;
-
-  async function recordChange(enterRoom: Enter) {
-    const [alice, bob] = [await enterRoom('alice'), await enterRoom('bob')];
-    await play(alice, tone.slice(0, 15));
-    const configured = await alice.ask({ type: 'configure', audio: 'pcma', id: '7' }, 'configured');
-    const from = bob.frames.length;
-    await play(alice, sampleTone(PCMA, TONE_HZ, AMPLITUDE, 1600));
-    await untilHeard('all frames', () => bob.frames.length - from >= 75);
-    return { configured, frames: bob.frames.slice(from) };
-  }
-
-  async function recordTogether(room: string, place: (typeof PLACES)[number]) {
-    const isThere = place === 'in a room';
-    const bob = await inRoom(room)('bob');
-    const first = isThere ? room : '__lobby__';
-    const alice = await connect({ peer: `alice ${room}`, room: first, audio: 'opus' });
-    await alice.next(isThere ? 'joined' : 'welcome');
-    const before = isThere ? [] : [{ type: 'join', room }];
-    const samples = sampleTone(PCM, TONE_HZ, AMPLITUDE, 1600);
-    const configure = { type: 'configure', audio: formatAudioFormat(PCM) };
-    alice.sendTogether([...before, configure, ...samples.slice(0, 5)]);
-    await play(alice, samples.slice(5));
-    await untilHeard('all frames', () => bob.frames.length >= 79);
-    return { frames: bob.frames, told: alice.messages };
-  }
-
-  async function recordRecording(enterRoom: Enter, audio: (typeof RECORDINGS)[number]) {
-    const bob = await enterRoom('bob', { delivery: 'forward' });
-    const alice = await enterRoom('alice', { audio });
-    const pieces = cutInto(Buffer.concat(webmOpus(tone, 20)), [100]);
-    const half = Math.floor(pieces.length / 2);
-    const everyMs = 1600 / pieces.length;
-    await play(alice, pieces.slice(0, half), undefined, everyMs);
-    alice.send({ type: 'configure', audio, mute: false });
-    await play(alice, pieces.slice(half), undefined, everyMs);
-    await untilHeard('all packets', () => bob.frames.length >= tone.length);
-    return { frames: bob.frames, told: alice.messages };
-  }
-
-  async function recordVolume(enterRoom: Enter, room: string) {
-    const alice = await enterRoom('alice');
-    const [bob, carol] = [await enterRoom('bob'), await enterRoom('carol')];
-    await bob.ask({ type: 'configure', volume: { [`alice ${room}`]: 0.5 } }, 'configured');
-    await carol.ask({ type: 'configure', volume: { [`alice ${room}`]: 0 } }, 'configured');
-    await play(alice, tone);
-    await untilHeard('all frames', () => bob.frames.length >= 76);
-    return { softer: bob.frames, notAtAll: carol.frames };
-  }
-
-  async function recordMute(enterRoom: Enter) {
-    const [alice, bob] = [await enterRoom('alice'), await enterRoom('bob')];
-    await alice.ask({ type: 'configure', mute: true }, 'configured');
-    await play(alice, tone.slice(0, 20));
-    await alice.ask({ type: 'configure', mute: false }, 'configured');
-    const muted = [...bob.frames];
-    await play(alice, tone);
-    // Packets after the mute lean on packets that were withheld: they are heard as a mix.
-    await untilHeard('all frames', () => bob.frames.length >= tone.length);
-    return { muted, after: bob.frames };
-  }
-
-  test('audio: what is sent from then on is taken as said', async () => {
-    const { configured, frames } = recorded.change;
-    expect(configured).toMatchObject({
-      audio: { in: 'pcma', out: 'pcma', delivery: 'mix' },
-      reply_to: '7',
+    let tone: Buffer[];
+    let recorded: Awaited<ReturnType<typeof recordAll>>;
+    beforeAll(async () => {
+      tone = await opusTone(TONE_HZ, AMPLITUDE, 1600);
+      recorded = await undisturbed(recordAll);
     });
-    expect(peakHz(settled(await decodeOpus(frames)))).toBe(TONE_HZ);
-  });
 
-  test.each(PLACES.map((place, i) => [place, i] as const))(
-    'audio: what arrives in one piece with it is taken as said, %s',
-    async (_place, i) => {
-      const { frames, told } = recorded.together[i]!;
+    /** Records what is judged below, each in rooms of its own, all at once. */
+    async function recordAll(attempt: number) {
+      const [change, together, recordings, volume, mute] = await Promise.all([
+        recordChange(inRoom(`change ${attempt}`)),
+        Promise.all(PLACES.map((place) => recordTogether(`${place} ${attempt}`, place))),
+        Promise.all(
+          RECORDINGS.map((audio) => recordRecording(inRoom(`${audio} ${attempt}`), audio)),
+        ),
+        recordVolume(inRoom(`volume ${attempt}`), `volume ${attempt}`),
+        recordMute(inRoom(`mute ${attempt}`)),
+      ]);
+      return { change, together, recordings, volume, mute };
+    }
+
+    /** Enters peers of a room, whose names are their own in all rooms. */
+    const inRoom =
+      (room: string) =>
+      (peer: string, query: Record<string, string> = {}) =>
+        enter(`${peer} ${room}`, { room, ...query });
+    type Enter = ReturnType<typeof inRoom>;
+
+    async function recordChange(enterRoom: Enter) {
+      const [alice, bob] = [await enterRoom('alice'), await enterRoom('bob')];
+      await play(alice, tone.slice(0, 15));
+      const configured = await alice.ask(
+        { type: 'configure', audio: 'pcma', id: '7' },
+        'configured',
+      );
+      const from = bob.frames.length;
+      await play(alice, sampleTone(PCMA, TONE_HZ, AMPLITUDE, 1600));
+      await untilHeard('all frames', () => bob.frames.length - from >= 75);
+      return { configured, frames: bob.frames.slice(from) };
+    }
+
+    async function recordTogether(room: string, place: (typeof PLACES)[number]) {
+      const isThere = place === 'in a room';
+      const bob = await inRoom(room)('bob');
+      const first = isThere ? room : '__lobby__';
+      const alice = await connect({ peer: `alice ${room}`, room: first, audio: 'opus' });
+      await alice.next(isThere ? 'joined' : 'welcome');
+      const before = isThere ? [] : [{ type: 'join', room }];
+      const samples = sampleTone(PCM, TONE_HZ, AMPLITUDE, 1600);
+      const configure = { type: 'configure', audio: formatAudioFormat(PCM) };
+      alice.sendTogether([...before, configure, ...samples.slice(0, 5)]);
+      await play(alice, samples.slice(5));
+      await untilHeard('all frames', () => bob.frames.length >= 79);
+      return { frames: bob.frames, told: alice.messages };
+    }
+
+    async function recordRecording(enterRoom: Enter, audio: (typeof RECORDINGS)[number]) {
+      const bob = await enterRoom('bob', { delivery: 'forward' });
+      const alice = await enterRoom('alice', { audio });
+      const pieces = cutInto(Buffer.concat(webmOpus(tone, 20)), [100]);
+      const half = Math.floor(pieces.length / 2);
+      const everyMs = 1600 / pieces.length;
+      await play(alice, pieces.slice(0, half), undefined, everyMs);
+      alice.send({ type: 'configure', audio, mute: false });
+      await play(alice, pieces.slice(half), undefined, everyMs);
+      await untilHeard('all packets', () => bob.frames.length >= tone.length);
+      return { frames: bob.frames, told: alice.messages };
+    }
+
+    async function recordVolume(enterRoom: Enter, room: string) {
+      const alice = await enterRoom('alice');
+      const [bob, carol] = [await enterRoom('bob'), await enterRoom('carol')];
+      await bob.ask({ type: 'configure', volume: { [`alice ${room}`]: 0.5 } }, 'configured');
+      await carol.ask({ type: 'configure', volume: { [`alice ${room}`]: 0 } }, 'configured');
+      await play(alice, tone);
+      await untilHeard('all frames', () => bob.frames.length >= 76);
+      return { softer: bob.frames, notAtAll: carol.frames };
+    }
+
+    async function recordMute(enterRoom: Enter) {
+      const [alice, bob] = [await enterRoom('alice'), await enterRoom('bob')];
+      await alice.ask({ type: 'configure', mute: true }, 'configured');
+      await play(alice, tone.slice(0, 20));
+      await alice.ask({ type: 'configure', mute: false }, 'configured');
+      const muted = [...bob.frames];
+      await play(alice, tone);
+      // Packets after the mute lean on packets that were withheld: they are heard as a mix.
+      await untilHeard('all frames', () => bob.frames.length >= tone.length);
+      return { muted, after: bob.frames };
+    }
+
+    test('audio: what is sent from then on is taken as said', async () => {
+      const { configured, frames } = recorded.change;
+      expect(configured).toMatchObject({
+        audio: { in: 'pcma', out: 'pcma', delivery: 'mix' },
+        reply_to: '7',
+      });
       expect(peakHz(settled(await decodeOpus(frames)))).toBe(TONE_HZ);
-      expect(told.filter(({ type }) => type === 'error')).toEqual([]);
-    },
-  );
+    });
 
-  test.each(RECORDINGS.map((audio, i) => [audio, i] as const))(
-    'audio=%s, in the middle of a recording that was declared so: it goes on',
-    (_audio, i) => {
-      const { frames, told } = recorded.recordings[i]!;
-      expect(frames.map((frame) => frame.subarray(4))).toEqual(tone);
-      expect(told.filter(({ type }) => /error|audio_unknown/.test(type))).toEqual([]);
-    },
-  );
+    test.each(PLACES.map((place, i) => [place, i] as const))(
+      'audio: what arrives in one piece with it is taken as said, %s',
+      async (_place, i) => {
+        const { frames, told } = recorded.together[i]!;
+        expect(peakHz(settled(await decodeOpus(frames)))).toBe(TONE_HZ);
+        expect(told.filter(({ type }) => type === 'error')).toEqual([]);
+      },
+    );
 
-  test('volume: one speaker louder, softer or not at all, for this listener alone', async () => {
-    const { softer, notAtAll } = recorded.volume;
-    expect(usualLevelDb(settled(await decodeOpus(softer)))).toBeCloseTo(-6, 0);
-    expect(notAtAll).toEqual([]);
-  });
+    test.each(RECORDINGS.map((audio, i) => [audio, i] as const))(
+      'audio=%s, in the middle of a recording that was declared so: it goes on',
+      (_audio, i) => {
+        const { frames, told } = recorded.recordings[i]!;
+        expect(frames.map((frame) => frame.subarray(4))).toEqual(tone);
+        expect(told.filter(({ type }) => /error|audio_unknown/.test(type))).toEqual([]);
+      },
+    );
 
-  test('mute: nothing of the peer is heard until it is taken back', async () => {
-    const { muted, after } = recorded.mute;
-    expect(muted).toEqual([]);
-    const sound = settled(await decodeOpus(after));
-    expect(usualLevelDb(sound)).toBeCloseTo(0, 0);
-    // The beginning is where a decoder or a mix would still lean on what was muted.
-    const firstDb = toDb(amplitudeOf(sound.subarray(0, 4800), TONE_HZ) / AMPLITUDE);
-    expect(Math.abs(firstDb)).toBeLessThan(1);
+    test('volume: one speaker louder, softer or not at all, for this listener alone', async () => {
+      const { softer, notAtAll } = recorded.volume;
+      expect(usualLevelDb(settled(await decodeOpus(softer)))).toBeCloseTo(-6, 0);
+      expect(notAtAll).toEqual([]);
+    });
+
+    test('mute: nothing of the peer is heard until it is taken back', async () => {
+      const { muted, after } = recorded.mute;
+      expect(muted).toEqual([]);
+      const sound = settled(await decodeOpus(after));
+      expect(usualLevelDb(sound)).toBeCloseTo(0, 0);
+      // The beginning is where a decoder or a mix would still lean on what was muted.
+      const firstDb = toDb(amplitudeOf(sound.subarray(0, 4800), TONE_HZ) / AMPLITUDE);
+      expect(Math.abs(firstDb)).toBeLessThan(1);
+    });
   });
 
   test.each([
