@@ -162,7 +162,7 @@ const SHIPPED_SERVERS = join(import.meta.dirname, 'build/deploy/servers/scripts'
 
 /**
  * A second attempt in CI, for system tests alone (decision 45): it goes when ten runs in a row have passed without one. The
- * report names what needed it.
+ * report names what needed it. A recording that tests share (`beforeAll`) is not made again.
  */
 const retry = process.env['CI'] ? 1 : 0;
 

@@ -85,7 +85,7 @@ async function copy(
     checkOpen(consumer, copied);
     return copied;
   } catch (fault) {
-    const isOver = [producer, consumer, copied, from, to].some((part) => part?.closed);
+    const isOver = producer.closed || from.closed || to.closed;
     consumer?.close();
     copied?.close();
     if (isOver) return undefined;

@@ -68,7 +68,7 @@ export class RoomRouter {
   }
 
   /**
-   * Maximum number of speakers, including those of the router before it that may come back: it falls by one with each that ends, and
+   * Number of speakers to reckon with, including those of the router before it that may come back: it falls by one with each that ends, and
    * not with time. When a media worker is lost, the number remains, for the next router.
    */
   get expectedSpeakers(): number {
@@ -178,22 +178,25 @@ export class RoomRouter {
     return legs * this.expectedSpeakers < this.#parts.maxConsumers;
   }
 
-  /** Opens another branch on one of the other media workers; returns false if none takes it, or none has a moment ago. */
+  /** Opens another branch on one of the other media workers; returns false if none takes it, or none did a moment ago. */
   async #spread(): Promise<boolean> {
     if (performance.now() < this.#spreadNotBeforeMs) return false;
     const { chooseOther, spreadAgainAfterMs } = this.#parts;
     const failed: MediaWorker[] = [];
-    let fault: unknown;
+    const faults: unknown[] = [];
     for (;;) {
       const taken = this.#branches.map((branch) => branch.worker);
       const worker = chooseOther([...taken, ...failed]);
       if (!worker || this.#closed) break;
-      fault = await this.#spreadTo(worker);
+      const fault = await this.#spreadTo(worker);
       if (fault === undefined) return true;
+      // One that has died is replaced, and not chosen until then.
+      if (worker.isLost) continue;
       failed.push(worker);
+      faults.push(fault);
     }
-    if (failed.length === 0) return false;
-    noteShortage(fault);
+    if (faults.length === 0) return false;
+    for (const fault of faults) noteShortage(fault);
     this.#spreadNotBeforeMs = performance.now() + spreadAgainAfterMs;
     return false;
   }

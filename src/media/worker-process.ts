@@ -1,7 +1,6 @@
 import type { ChildProcess } from 'node:child_process';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
-import { once } from 'node:events';
-import { setImmediate } from 'node:timers/promises';
+import { setImmediate, setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { createWorker } from 'mediasoup';
 import type { Worker } from 'mediasoup/types';
@@ -46,19 +45,22 @@ export async function startWorkerProcess(options: StartOptions): Promise<Worker>
   } catch (fault) {
     // It may hang, and mediasoup would wait for it for ever.
     if (child?.pid !== undefined) await end(child);
-    // The error of a child without a process comes a tick after the call that failed. `kill` must
-    // not be called meanwhile: Node would signal whatever id is in uninitialised memory.
+    // The error of a child without a process comes before the next turn of the event loop. `kill`
+    // must not be called meanwhile: Node would signal whatever id is in uninitialised memory.
     else await setImmediate();
     throw notSpawned ?? fault;
   }
 }
 
-/** Kills a process; resolves when it has ended. */
+/** Time that a process which was killed may take to end, ms: more if its program is on a disk that does not answer. */
+const END_WITHIN_MS = 1000;
+
+/** Kills a process; resolves when it has ended, or does not end. */
 async function end(child: ChildProcess): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return;
-  const ended = once(child, 'exit');
+  const ended = new Promise((resolve) => child.once('exit', resolve));
   child.kill('SIGKILL');
-  await ended;
+  await Promise.race([ended, delay(END_WITHIN_MS, undefined, { ref: false })]);
 }
 
 /** Awaits the start of a media worker. @throws {Error} if that takes too long, or it is not needed any more */

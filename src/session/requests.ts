@@ -88,7 +88,7 @@ export class Requests {
     return this.#inTurn.waiting;
   }
 
-  /** True while a `leave` waits for its turn. */
+  /** True while a `leave` waits for its turn; one that is held unread is not known. */
   get isLeaving(): boolean {
     return this.#leave?.isMarked ?? false;
   }

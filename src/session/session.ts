@@ -94,11 +94,7 @@ export class Session implements ClientConnection {
     socket.on('pong', (payload: Buffer) => this.#receiveControl(payload));
     // Hundreds may close at once.
     socket.on('close', (code) => {
-      // The last message may have been a `leave` behind requests that take time.
-      const end = () =>
-        this.#requests.isLeaving
-          ? this.#end('left', false)
-          : this.#end('closed', mayComeBackAfterClose(code));
+      const end = () => this.#end('closed', mayComeBackAfterClose(code));
       parts.requestLimits.readTurns.take(this.#account.id, end);
     });
     // ws closes the socket itself after a protocol error, and then emits 'close'.
@@ -385,10 +381,17 @@ export class Session implements ClientConnection {
   /** Releases everything except the place of a client that may come back; the socket may be closed already. */
   #end(reason: LeaveReason, mayComeBack: boolean): void {
     if (this.#isClosed) return;
+    if (this.#requests.isLeaving) this.#leaveAtEnd();
     const { room } = this.#presence;
     const move = room !== undefined && this.#move?.room !== room ? this.#move : undefined;
     if (!mayComeBack && !move) this.#presence.giveUpPlace(reason);
     this.#parts.onClosed(reason, this.#release(move?.reason ?? reason, mayComeBack && !move));
+  }
+
+  /** Handles a `leave` whose turn has not come, because requests before it take time. */
+  #leaveAtEnd(): void {
+    if (this.#presence.isInRoom) this.#presence.leave('left');
+    else this.#presence.giveUpPlace('left');
   }
 
   #release(reason: LeaveReason, mayComeBack: boolean): SessionEnd {

@@ -244,8 +244,8 @@ function copyOfRead(bytes: number, maxSharedBytes: number): Buffer {
       usedBytes = 0;
     }
     copy = piece.subarray(usedBytes, usedBytes + bytes);
-    // Samples of up to 8 bytes are read in place.
-    usedBytes = (usedBytes + bytes + 7) & ~7;
+    // 16-bit samples are read in place.
+    usedBytes = (usedBytes + bytes + 1) & ~1;
   }
   READ.copy(copy, 0, 0, bytes);
   return copy;

@@ -31,7 +31,7 @@ exec sleep 60
     hang: () => writeFileSync(hangs!, ''),
     goOn: () => rmSync(hangs!),
     /** Ids of the processes that have hung. */
-    hung: () => (existsSync(pids!) ? readFileSync(pids!, 'utf8').trim().split('\n') : []),
+    hung: () => (existsSync(pids!) ? (readFileSync(pids!, 'utf8').match(/\d+/g) ?? []) : []),
   };
 }
 
@@ -104,7 +104,7 @@ test('a pool whose first media worker hangs while it starts is not opened', asyn
 
 test('a media worker for which there are no descriptors has no process, and none is killed for it', async () => {
   const { workerBin } = openFolder();
-  const kill = vi.spyOn(ChildProcess.prototype, 'kill');
+  const kill = vi.spyOn(ChildProcess.prototype, 'kill').mockReturnValue(true);
   onTestFinished(() => kill.mockRestore());
   const limits = limitsOfFiles();
   await limits.set(3);

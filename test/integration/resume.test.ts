@@ -26,16 +26,23 @@ const connectionsOf = async ({ url, apiKey }: { url: string; apiKey: string }) =
 };
 
 test('a client whose connection breaks behind its leave has left, also if earlier requests were not done', async () => {
-  const gateway = await openGateway(KEEP);
+  const redis = await openRedis();
+  const gateway = await openGateway({ ...KEEP, REDIS_URL: redis.url });
   const bob = await enter(gateway, 'bob');
   const alice = await enter(gateway, 'alice');
-  for (let volume = 0; volume < 20; volume += 1) {
-    alice.send({ type: 'configure', volume: { bob: volume / 20 } });
-  }
+  const session = await resumption(alice);
+  await alice.ask({ type: 'configure', mute: true }, 'configured');
+  redis.hang();
+  // Its settings are stored before it is answered.
+  alice.send({ type: 'configure', volume: { bob: 0.5 } });
   alice.send({ type: 'leave' });
-  await alice.next('configured');
-  alice.vanish();
-  expect(await bob.next('peer_left')).toMatchObject({ peer: 'alice', reason: 'left' });
+  // A fault, after which clients come back.
+  await alice.close(1011);
+  const left = await bob.next('peer_left');
+  redis.goOn();
+  expect(left).toMatchObject({ peer: 'alice', reason: 'left' });
+  const again = await connect(gateway, { peer: 'alice', room: '__lobby__', ...session });
+  expect(await again.next('welcome')).toMatchObject({ resumed: true, room: '__lobby__' });
 });
 
 describe.each(['the same node', 'another node'])('a client that comes back to %s', (where) => {

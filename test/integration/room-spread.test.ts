@@ -82,6 +82,22 @@ test('a room that cannot be spread leaves nothing open, counts the shortage, and
   expect(failures()).toBe(1);
 });
 
+test('a room whose next media worker has no descriptors is spread to another one, and nothing is short', async () => {
+  const warn = vi.spyOn(silentLog, 'warn');
+  onTestFinished(() => warn.mockRestore());
+  const pool = await openPool(3, 1);
+  const room = await pool.openRouter(() => {});
+  cleanUps.push(() => room.close());
+  await room.plainLeg.produce();
+  await join(room);
+  limit(pool.pids[1]!, 3);
+  const before = counters.shortages.descriptors;
+  await join(room);
+  expect(routersOf(pool)).toEqual([1, 0, 1]);
+  expect(warn.mock.calls).toMatchObject([[{ mediaWorker: 1 }, 'room not spread']]);
+  expect(counters.shortages.descriptors).toBe(before);
+});
+
 /** Opens the router of a room with speakers, and browsers that come at the same moment. */
 async function crowd(pool: MediaWorkerPool, speakers: number, browsers: number) {
   const room = await pool.openRouter(() => {});

@@ -111,7 +111,8 @@ async function hearTwoFormats(word: Float32Array, attempt: number) {
   await play(room.speaker, packets);
   await room.speaker.ask({ type: 'configure', audio: formatAudioFormat(PCM) }, 'configured');
   await play(room.speaker, sampleMessages(PCM, word));
-  await untilHeard('all is heard', () => room.pcm.frames.length * 20 >= 1160);
+  const heard = [room.opus, room.pcm];
+  await untilHeard('all is heard', () => heard.every(({ frames }) => frames.length * 20 >= 1160));
   // Frames that fill up the end come later.
   return { opus: { frames: [...room.opus.frames] }, pcm: { frames: [...room.pcm.frames] } };
 }

@@ -192,8 +192,13 @@ export class DecoderThread {
     const isHeaded = stream.headedIn === this.#worker;
     const head = isHeaded || !stream.head ? undefined : alone(stream.head);
     stream.headedIn = this.#worker;
-    const order: DecoderOrder = { order: 'decode', id, codec, head, frames: job.frames.map(alone) };
-    this.#worker?.postMessage(order);
+    const frames = job.frames.map(alone);
+    const order: DecoderOrder = { order: 'decode', id, codec, head, frames };
+    const copies = head ? [head, ...frames] : frames;
+    this.#worker?.postMessage(
+      order,
+      copies.map(({ buffer }) => buffer),
+    );
     this.#watch();
   }
 
