@@ -25,13 +25,13 @@ const LONGEST_REASON = 300;
  */
 const SUITES = {
   short: {
-    check: 0.45,
-    unit: 0.5,
-    simulation: 1.6,
-    waiting: 1.6,
-    listening: 1.6,
-    hearing: 0.85,
-    e2e: 1.4,
+    check: 0.5,
+    unit: 0.4,
+    simulation: 1.4,
+    waiting: 1.85,
+    listening: 1.05,
+    hearing: 1.1,
+    e2e: 1.7,
   },
   long: { long: 20 },
   deploy: { deploy: 45 },
