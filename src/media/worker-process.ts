@@ -1,6 +1,6 @@
 import type { ChildProcess } from 'node:child_process';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
-import { setImmediate, setTimeout as delay } from 'node:timers/promises';
+import { setImmediate } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { createWorker } from 'mediasoup';
 import type { Worker } from 'mediasoup/types';
@@ -58,9 +58,14 @@ const END_WITHIN_MS = 1000;
 /** Kills a process; resolves when it has ended, or does not end. */
 async function end(child: ChildProcess): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return;
-  const ended = new Promise((resolve) => child.once('exit', resolve));
-  child.kill('SIGKILL');
-  await Promise.race([ended, delay(END_WITHIN_MS, undefined, { ref: false })]);
+  await new Promise<void>((resolve) => {
+    const deadline = setTimeout(resolve, END_WITHIN_MS);
+    child.once('exit', () => {
+      clearTimeout(deadline);
+      resolve();
+    });
+    child.kill('SIGKILL');
+  });
 }
 
 /** Awaits the start of a media worker. @throws {Error} if that takes too long, or it is not needed any more */

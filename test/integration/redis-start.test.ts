@@ -192,17 +192,23 @@ test('a Redis that loads is waited for as long as it gets on, and nobody starts 
   expect(await redisServersIn(dataDir)).toEqual(servers);
 });
 
+/** Returns the redis-servers of a gateway when it has killed its own and serves requests again. */
+async function untilReplaced(gateway: GatewayProcess): Promise<number[]> {
+  await eventually('it is killed', () => gateway.logged('redis-server hangs; killed').length > 0);
+  const { url, api_key: apiKey } = await gateway.ready();
+  const headers = { authorization: `Bearer ${apiKey}` };
+  await eventually('it is there again', async () => (await fetch(`${url}/api/me`, { headers })).ok);
+  return redisServersIn(gateway.dataDir);
+}
+
 test('an own Redis that hangs is killed and started again, with all that was there', async () => {
   const gateway = await start(
     timingsOf({ redis: { checkServerEveryMs: 150, restartServerAfterMs: 200 } }),
   );
-  const { url, api_key: apiKey } = await gateway.ready();
+  await gateway.ready();
   const [server] = await redisServersIn(gateway.dataDir);
   process.kill(server!, 'SIGSTOP');
-  await eventually('it is killed', () => gateway.logged('redis-server hangs; killed').length > 0);
-  const headers = { authorization: `Bearer ${apiKey}` };
-  await eventually('it is there again', async () => (await fetch(`${url}/api/me`, { headers })).ok);
-  const servers = await redisServersIn(gateway.dataDir);
+  const servers = await untilReplaced(gateway);
   expect(servers).toHaveLength(1);
   expect(servers).not.toContain(server);
 });
@@ -214,7 +220,7 @@ test('an own Redis that answers its gateway is seldom probed, and started again 
       nodes: { beatEveryMs: 30 },
     }),
   );
-  const { url, api_key: apiKey } = await gateway.ready();
+  await gateway.ready();
   const [server] = await redisServersIn(gateway.dataDir);
   const socket = join(gateway.dataDir, 'redis.sock');
   const client = createClient({ socket: { path: socket, tls: false } });
@@ -231,10 +237,7 @@ test('an own Redis that answers its gateway is seldom probed, and started again 
   expect((await connections()) - before).toBeLessThan((2 / 3) * checks);
 
   await rm(socket);
-  await eventually('it is killed', () => gateway.logged('redis-server hangs; killed').length > 0);
-  const headers = { authorization: `Bearer ${apiKey}` };
-  await eventually('it is there again', async () => (await fetch(`${url}/api/me`, { headers })).ok);
-  const servers = await redisServersIn(gateway.dataDir);
+  const servers = await untilReplaced(gateway);
   expect(servers).toHaveLength(1);
   expect(servers).not.toContain(server);
 });
