@@ -85,14 +85,19 @@ export const untilHeard = (what: string, condition: () => boolean): Promise<void
 /** Time without a frame after which what was said before has been heard, ms. */
 const PAUSE_MS = 500;
 
-/** Waits until clients have heard nothing for a while, and forgets what they heard: nothing of it is then part of what they hear next. */
-export async function forgetHeard(clients: TestClient[]): Promise<void> {
+/** Waits until clients have heard nothing for a while: what was said before has then been heard to its end. */
+export async function untilPause(clients: TestClient[]): Promise<void> {
   let [count, sinceMs] = [-1, 0];
   await untilHeard('a pause', () => {
     const countNow = clients.reduce((sum, { frames }) => sum + frames.length, 0);
     if (countNow !== count) [count, sinceMs] = [countNow, performance.now()];
     return performance.now() - sinceMs >= PAUSE_MS;
   });
+}
+
+/** Waits for a pause, and forgets what clients heard before it: nothing of it is then part of what they hear next. */
+export async function forgetHeard(clients: TestClient[]): Promise<void> {
+  await untilPause(clients);
   for (const { frames } of clients) frames.length = 0;
 }
 
