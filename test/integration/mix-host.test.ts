@@ -139,8 +139,11 @@ function openRooms(count: number) {
   };
   /** Speaks for a second more, and expects of each room that it sounds right at the end. */
   const expectSound = async () => {
-    await undisturbed(() => speak(1000));
-    for (const { heard } of rooms) await expectTone(heard);
+    const heardIn = await undisturbed(async () => {
+      await speak(1000);
+      return rooms.map(({ heard }) => [...heard]);
+    });
+    for (const heard of heardIn) await expectTone(heard);
   };
   return { rooms, start, speak, speakUntil, crowdUntil, expectSound };
 }

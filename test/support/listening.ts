@@ -103,27 +103,36 @@ export async function forgetHeard(clients: TestClient[]): Promise<void> {
 
 /** Longer than this the gateway does not bridge what this process, in which it runs too, was kept from doing. */
 const MAX_STALL_MS = 60;
+/** An attempt that was never kept for longer is not made again: the rest of the machine may stall a little longer than what measures it. */
+const FEW_STALLS_MS = 40;
 const MAX_ATTEMPTS = 8;
+/** Attempts of which the best is taken, where none had so few stalls, and one was below {@link MAX_STALL_MS}. */
+const ENOUGH_ATTEMPTS = 3;
 /** Time after which no further attempt is begun, ms: one that waits in vain for sound takes 10 s more. */
 const LAST_ATTEMPT_AFTER_MS = 50_000;
 
 /**
- * Plays again what was played while the machine had no time for this process: that is heard, as it should be. An attempt
- * records only, and is judged when it has been returned.
- * @param attempt gets its number, for rooms of its own; one whose clients were there before begins with {@link forgetHeard}
+ * Makes a recording again if this process was kept from its work meanwhile: what is heard then is the machine, not the gateway. `attempt`
+ * records only, and is judged when it has been returned; the least disturbed one is.
+ * @param attempt gets its number, for rooms of its own; one whose clients were there before begins with {@link forgetHeard}, and
+ *   returns copies of what they hear
  */
 export async function undisturbed<T>(attempt: (number: number) => Promise<T>): Promise<T> {
   const startMs = performance.now();
+  let best: { stallMs: number; outcome: PromiseSettledResult<T> } | undefined;
   for (let number = 1; ; number += 1) {
     const stalls = monitorEventLoopDelay({ resolution: 5 });
     stalls.enable();
     const [outcome] = await Promise.allSettled([attempt(number)]);
     stalls.disable();
+    const stallMs = stalls.max / 1e6;
+    if (!best || stallMs < best.stallMs) best = { stallMs, outcome };
+    const isEnough = number >= ENOUGH_ATTEMPTS && best.stallMs < MAX_STALL_MS;
     const isLast = number === MAX_ATTEMPTS || performance.now() - startMs > LAST_ATTEMPT_AFTER_MS;
-    if (stalls.max / 1e6 >= MAX_STALL_MS && !isLast) continue;
+    if (best.stallMs >= FEW_STALLS_MS && !isEnough && !isLast) continue;
     // A disturbed attempt may have waited for something that never comes.
-    if (outcome.status === 'rejected') throw outcome.reason;
-    return outcome.value;
+    if (best.outcome.status === 'rejected') throw best.outcome.reason;
+    return best.outcome.value;
   }
 }
 
