@@ -106,7 +106,7 @@ const MAX_STALL_MS = 60;
 /** An attempt that was never kept for longer is not made again: the rest of the machine may stall a little longer than what measures it. */
 const FEW_STALLS_MS = 40;
 const MAX_ATTEMPTS = 8;
-/** Attempts of which the best is taken, where none had so few stalls, and one was below {@link MAX_STALL_MS}. */
+/** Attempts of which the least disturbed is taken, if it was below {@link MAX_STALL_MS}. */
 const ENOUGH_ATTEMPTS = 3;
 /** Time after which no further attempt is begun, ms: one that waits in vain for sound takes 10 s more. */
 const LAST_ATTEMPT_AFTER_MS = 50_000;
