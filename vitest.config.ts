@@ -160,12 +160,6 @@ const LONG_HIDDEN = ['test/long/hidden-pages.test.ts'];
 /** Servers of the versions that compose.yaml names, which come before this machine's own. */
 const SHIPPED_SERVERS = join(import.meta.dirname, 'build/deploy/servers/scripts');
 
-/**
- * A second attempt in CI, for system tests alone (decision 45): it goes when ten runs in a row have passed without one. The
- * report names what needed it. A recording that tests share (`beforeAll`) is not made again.
- */
-const retry = process.env['CI'] ? 1 : 0;
-
 /** On a busy machine the default of a second is too short for `expect.poll`. Only a test that fails waits as long. */
 const polling = { poll: { timeout: 30_000 } } as const;
 
@@ -185,7 +179,6 @@ const pure = {
 const system = {
   ...measured,
   pool: 'forks',
-  retry,
   // Three times what tests take on a slow machine: only a test that fails waits for it.
   testTimeout: 90_000,
   hookTimeout: 90_000,
