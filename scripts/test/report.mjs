@@ -1,4 +1,4 @@
-/** What vitest's JSON report says of a part of the tests. */
+/** Results of a part of the tests, read from vitest's JSON report. */
 import { existsSync } from 'node:fs';
 import { relative } from 'node:path';
 import { readJson, root } from '../set-up/project.mjs';
