@@ -8,6 +8,7 @@ import { ownedKeysKey } from '../store/keys.ts';
 import type { Redis } from '../store/redis.ts';
 import { counters } from '../counters.ts';
 import { FORMAT } from '../store/state-format.ts';
+import { limitTime } from '../time-limit.ts';
 import type { Relays } from './relay/relays.ts';
 import { RemoteNode } from './remote-node.ts';
 import type { RoomEnd } from './room-end.ts';
@@ -450,15 +451,15 @@ export class RoomLink implements RoomEnd {
   /** Resolves when a condition holds for all other nodes that can be reached, or after a time limit. */
   #until(isSo: (remote: RemoteNode) => boolean): Promise<void> {
     return new Promise((resolve) => {
-      const giveUp = setTimeout(() => done(), this.timings.readyWithinMs);
       const done = () => {
-        clearTimeout(giveUp);
+        endLimit();
         this.#waiting.delete(look);
         resolve();
       };
       const look = () => {
         if ([...this.#remotes.values()].every((each) => !each.isReachable || isSo(each))) done();
       };
+      const endLimit = limitTime(this.timings.readyWithinMs, done);
       this.#waiting.add(look);
       look();
     });

@@ -1,5 +1,6 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { type TimingOverrides, timingsWith } from '../../config/timings.ts';
+import { DEFAULT_TIMINGS, type TimingOverrides, timingsWith } from '../../config/timings.ts';
 import { Accounts } from '../../src/accounts/accounts.ts';
 import { Cluster } from '../../src/cluster/cluster.ts';
 import { counters } from '../../src/counters.ts';
@@ -9,6 +10,7 @@ import { eventually, silentLog } from '../support/gateway.ts';
 import { TestProxy } from '../support/proxy.ts';
 import type { TestRedis } from '../support/redis.ts';
 import { keepPlaying, opusTone, peakHz, play, lastSecondOf } from '../support/sound.ts';
+import { standStill } from '../support/stand-still.ts';
 import { useStack } from '../support/use-stack.ts';
 
 const { openNodes, openGateway, openRedis, openStore, enter, cleanUps } = useStack();
@@ -75,6 +77,23 @@ test('speech on one node is heard on the other from its first packet, and the sp
   }
   expect(peakHz(await lastSecondOf(bob))).toBe(1000);
   expect(alice.frames).toEqual([]);
+});
+
+test('nodes that stand still while a pipe between them opens lose none of the first packets', async () => {
+  const [a, b] = await openNodes(2);
+  const tone = await opusTone(1000, 0.5, 400);
+  for (const afterMs of [0, 1, 2, 3, 4, 6, 8]) {
+    const room = `stood still after ${afterMs} ms`;
+    const alice = await enter(a!, `alice ${afterMs}`, { room });
+    const bob = await enter(b!, `bob ${afterMs}`, { room });
+    await alice.next('peer_joined');
+    alice.sendAudio(tone[0]!);
+    await sleep(afterMs);
+    standStill(DEFAULT_TIMINGS.pipes.readyWithinMs + 50);
+    await play(alice, tone.slice(1));
+    await eventually(`every packet (${room})`, () => bob.frames.length >= tone.length, 3000);
+    expect(bob.frames).toEqual(tone);
+  }
 });
 
 test('a node that announces a wrong address is silent to the one that speaks, and the other is not', async () => {
