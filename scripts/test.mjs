@@ -1,17 +1,15 @@
 /**
- * Runs the tests part by part; prints the minutes of each part, the slowest files, and the tests that were skipped, retried or failed. Fails when a
- * part takes more than 1.5 times its limit, which grows with the measured slowness of the machine. `node scripts/test.mjs` is the suite of
- * `npm test`, `node scripts/test.mjs long` that of `npm run test:long`, `node scripts/test.mjs deploy` that of `npm run test:deploy`;
- * `node scripts/test.mjs short long` runs two of them.
+ * Runs the tests part by part; prints the minutes of each part, the slowest files, and the tests that were skipped, failed, or needed a second
+ * attempt. Fails when a test fails, when a part leaves a process behind, and when it takes more than 1.5 times its limit, which grows with the
+ * measured slowness of the machine. npm calls it: `npm test` runs the suite `short`, `npm test -- short long` two of them.
  */
 import { spawnSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import { mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { build, root } from './set-up/project.mjs';
+import { build, readJson, root } from './set-up/project.mjs';
 import { measureSlowness } from './test/machine-speed.mjs';
-import { emptyReport, readReport } from './test/report.mjs';
 
 const TOLERANCE = 1.5;
 /** Slowness of a machine beyond which a limit grows no further: the run must end some time. */
@@ -45,9 +43,11 @@ const PROJECTS = {
   long: ['long-hidden', 'long-sound', 'long-waiting', 'long', 'long-simulation'],
 };
 
+const REPORTER = 'scripts/test/reporter.mjs';
+
 /** Parts that listen and wait in real time: a machine that stands still for a moment may fail a test. */
 const REAL_TIME_PARTS = new Set(['waiting', 'listening', 'hearing', 'e2e', 'long']);
-/** Files of a part that are run again at most: if tests fail in more, it is not the machine. */
+/** Maximum number of files of a part that are run again: if tests fail in more, the machine is not the cause. */
 const MOST_FILES_AGAIN = 2;
 
 /** Time that a process may take to end after the one that started it. */
@@ -59,8 +59,10 @@ const env = { ...process.env, PARTYLINE_TEST_RUN: RUN.split('=')[1] };
 const LONGEST_COMMAND = 200;
 
 /**
- * @typedef {import('./test/report.mjs').Report} Report
- * @typedef {Report & { minutes: number, isPassed: boolean, retried: string[] }} Result
+ * @typedef {import('./test/reporter.mjs').FileResult} FileResult
+ * @typedef {import('./test/reporter.mjs').Report} Report
+ * @typedef {Report & { isPassed: boolean }} Run
+ * @typedef {{ minutes: number, isPassed: boolean, files: FileResult[], failures: string[], retried: string[] }} Result
  */
 
 /**
@@ -69,62 +71,90 @@ const LONGEST_COMMAND = 200;
  */
 async function runPart(part) {
   const startMs = performance.now();
-  const first = part === 'check' ? runCheck() : runTests(part, part, []);
-  const second = runAgain(part, first);
+  const first = part === 'check' ? runCheck() : runTests(part, []);
+  const again = runAgain(part, first);
   const minutes = (performance.now() - startMs) / 60_000;
   const left = await endWhatIsLeft();
   for (const leftover of left) print(`Left behind by ${part}: ${leftover}`);
-  const isPassed = (second ?? first).isPassed && left.length === 0;
+  const files = again ? replaceFiles(first.files, again.files) : first.files;
+  const { isPassed, faults } = again ?? first;
   return {
-    ...first,
     minutes,
-    isPassed,
-    tests: second?.isPassed ? allPassed(first.tests) : first.tests,
-    failures: second ? second.failures : first.failures,
-    retried: second ? first.failures.map(({ text }) => text) : [],
+    isPassed: isPassed && left.length === 0,
+    files,
+    failures: [...files.flatMap(({ failures }) => failures), ...faults],
+    retried: again ? mendedFailures(first.files, again.files) : [],
   };
 }
 
-/** @param {Report['tests']} tests */
-const allPassed = ({ passed, failed, skipped }) => ({
-  passed: passed + failed,
-  failed: 0,
-  skipped,
-});
-
+/** @returns {Run} */
 function runCheck() {
-  const { status } = spawnSync('npm', ['run', 'check'], { stdio: 'inherit', cwd: root, env });
-  return { ...emptyReport(), isPassed: status === 0 };
+  return { files: [], faults: [], isPassed: run('npm', ['run', 'check'], env) };
 }
 
 /**
  * @param {string} part
- * @param {string} reportName
- * @param {string[]} files all of the part, if there are none
+ * @param {string[]} files empty: all files of the part
+ * @returns {Run}
  */
-function runTests(part, reportName, files) {
-  const path = join(build, 'tests', `${reportName}.json`);
-  const reporters = ['--reporter=default', '--reporter=json', `--outputFile.json=${path}`];
+function runTests(part, files) {
+  const path = join(build, 'tests', `${part}.json`);
+  const reporters = ['--reporter=default', `--reporter=${REPORTER}`];
   const projects = (PROJECTS[part] ?? [part]).map((project) => `--project=${project}`);
   rmSync(path, { force: true });
-  const { status } = spawnSync('vitest', ['run', ...projects, ...reporters, ...files], {
-    stdio: 'inherit',
-    cwd: root,
-    env,
-  });
-  return { ...readReport(path), isPassed: status === 0 };
+  const words = ['run', ...projects, ...reporters, ...files];
+  const isPassed = run('vitest', words, { ...env, PARTYLINE_TEST_REPORT: path });
+  if (existsSync(path)) return { ...readJson(path), isPassed };
+  return { files: [], faults: [`${part}: no test was run`], isPassed: false };
 }
 
 /**
- * Runs files again in which a test failed, whole, so that what their tests share is made again (decision 45).
- * @param {string} part
- * @param {Report} first its first attempt
+ * @param {string} program
+ * @param {string[]} words
+ * @param {NodeJS.ProcessEnv} environment
  */
-function runAgain(part, { failures }) {
-  const files = [...new Set(failures.map(({ file }) => file))];
-  const isPossible = process.env['CI'] && REAL_TIME_PARTS.has(part);
-  if (!isPossible || files.length === 0 || files.length > MOST_FILES_AGAIN) return undefined;
-  return runTests(part, `${part}-again`, files);
+function run(program, words, environment) {
+  const { status, error } = spawnSync(program, words, {
+    stdio: 'inherit',
+    cwd: root,
+    env: environment,
+  });
+  if (error) throw error;
+  return status === 0;
+}
+
+/**
+ * Runs the files again in which a test failed: the whole file, because its tests may share a recording (decision 45).
+ * @param {string} part
+ * @param {Run} first
+ * @returns undefined if they are not run again
+ */
+function runAgain(part, { isPassed, files, faults }) {
+  const failed = files.filter((file) => !file.isPassed).map(({ name }) => name);
+  const mayBeMachine = REAL_TIME_PARTS.has(part) && failed.length <= MOST_FILES_AGAIN;
+  // Faults outside of tests may be those of any file.
+  const isExplained = failed.length > 0 && faults.length === 0;
+  if (!process.env['CI'] || isPassed || !mayBeMachine || !isExplained) return undefined;
+  return runTests(part, failed);
+}
+
+/**
+ * @param {FileResult[]} files
+ * @param {FileResult[]} newer
+ */
+function replaceFiles(files, newer) {
+  const names = new Set(newer.map(({ name }) => name));
+  return [...files.filter(({ name }) => !names.has(name)), ...newer];
+}
+
+/**
+ * Returns the failures of files that passed when they were run again.
+ * @param {FileResult[]} files
+ * @param {FileResult[]} again
+ */
+function mendedFailures(files, again) {
+  const passed = new Set(again.filter((file) => file.isPassed).map(({ name }) => name));
+  return files.filter(({ name }) => passed.has(name)).flatMap(({ failures }) => failures);
 }
 
 /**
@@ -196,14 +226,11 @@ const parts = suites.flatMap((name) => {
 mkdirSync(join(build, 'tests'), { recursive: true });
 
 let isPassed = true;
-const total = emptyReport().tests;
 /** @type {string[]} */
 const failures = [];
 /** @type {string[]} */
-const skipped = [];
-/** @type {string[]} */
 const retried = [];
-/** @type {Report['files']} */
+/** @type {FileResult[]} */
 const files = [];
 const lines = [];
 /** @type {Map<string, { minutes: number, limit: number, slowLimit: number }>} */
@@ -222,11 +249,8 @@ for (const { suite, part, limit } of parts) {
   sums.set(suite, sum);
   isPassed &&= result.isPassed && !isLate;
   files.push(...result.files);
-  failures.push(...result.failures.map(({ text }) => text));
-  skipped.push(...result.skipped);
+  failures.push(...result.failures);
   retried.push(...result.retried);
-  total.passed += result.tests.passed;
-  total.skipped += result.tests.skipped;
   const verdict = [!result.isPassed && 'failed', isLate && 'too slow'].filter(Boolean).join(', ');
   const words = [part, verdict, describe(slowness)].filter((word) => word !== '').join('  ');
   lines.push(`${format(result.minutes)} of ${format(limit)}  ${words}`);
@@ -245,11 +269,14 @@ for (const { name, minutes } of files
   .slice(0, SLOWEST_FILES)) {
   print(`${format(minutes)}  ${name}`);
 }
+const skipped = files.flatMap((file) => file.skipped);
 if (skipped.length > 0) print('\nNot run on this machine:');
 for (const name of skipped) print(`  ${name}`);
 if (retried.length > 0) print('\nNeeded a second attempt:');
 for (const name of retried) print(`  ${name}`);
 if (failures.length > 0) print('\nFailed tests:');
 for (const failure of failures) print(`  ${failure}`);
-print(`\n${total.passed} passed, ${failures.length} failed, ${total.skipped} skipped`);
+const passed = files.reduce((sum, file) => sum + file.passed, 0);
+const counts = `${passed} passed, ${failures.length} failed, ${skipped.length} skipped`;
+print(`\n${isPassed ? 'Passed' : 'Failed'}: ${counts}`);
 process.exitCode = isPassed ? 0 : 1;
