@@ -255,14 +255,16 @@ export class RemoteNode {
 
   async #hear(pipe: RoomPipe, sent: PipeEnd['sends'][number]): Promise<void> {
     const { own, heard } = pipe;
-    const { producer_id: id, peer, rtp_parameters: rtpParameters, running } = sent;
+    const { producer_id: id, peer, rtp_parameters: rtpParameters } = sent;
     if (heard.has(id)) return;
     const piped = await own.receive(id, rtpParameters);
     // The pipe was closed meanwhile, and another is opened.
     if (this.#pipe !== pipe) return;
     heard.set(id, piped);
+    // The other node may have stopped waiting for this one meanwhile.
+    const offer = this.#sends.find((each) => each.producer_id === id) ?? sent;
     try {
-      await this.#end.heard(peer, id, running ?? false);
+      await this.#end.heard(peer, id, offer.running ?? false);
     } catch (fault) {
       if (heard.get(id) === piped) this.#unhear(pipe, id, piped);
       throw fault;

@@ -85,6 +85,11 @@ async function openNode(name: string, timings: Timings['pipes']) {
     pipes,
     remote: undefined as RemoteNode | undefined,
     onChanged: () => {},
+    /** Lets a producer run, and tells the other node. */
+    run(id: string) {
+      running.add(id);
+      node.onChanged();
+    },
     async addSpeaker(peer: string, isRunning = false) {
       const speaker = await leg.produce();
       const packetizer = new Packetizer();
@@ -168,6 +173,24 @@ test('a producer that was there before it is piped is told from one that is new'
   const running = await a.addSpeaker('y', true);
   await eventually('both are heard', () => b.heard.size === 2);
   expect(b.heardRunning).toEqual(new Set([running.id]));
+});
+
+test('a producer that begins to run while it is piped counts as running', async () => {
+  const [a, b] = await openRoom();
+  await a.addSpeaker('x');
+  await eventually('it is heard', () => b.heard.size === 1);
+  const [pipe] = b.pipes;
+  const receive = pipe!.receive.bind(pipe);
+  vi.spyOn(pipe!, 'receive').mockImplementation(async (...offer) => {
+    const piped = await receive(...offer);
+    a.run(offer[0]);
+    // Behind the one that tells the other node.
+    await new Promise((resolve) => setImmediate(resolve));
+    return piped;
+  });
+  const late = await a.addSpeaker('y');
+  await eventually('it is heard, too', () => b.heard.has(late.id));
+  expect(b.heardRunning).toEqual(new Set([late.id]));
 });
 
 test('a producer that cannot be sent does not affect the others, and one that has ended is ignored', async () => {

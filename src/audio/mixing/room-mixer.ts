@@ -172,7 +172,7 @@ export class RoomMixer {
 
   /** Prepares for the first packet of a speaker's stream, which began before; its packets come here since `sinceMs`. */
   enterStream(peer: string, sinceMs: number): void {
-    this.#speakers.get(peer)?.unmute(false, sinceMs);
+    this.#speakers.get(peer)?.enterStream(sinceMs);
   }
 
   removeSpeaker(peer: string): void {

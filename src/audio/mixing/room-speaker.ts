@@ -161,10 +161,13 @@ export class RoomSpeaker implements HeardSpeaker {
     return nowMs - (this.arrivals.lastMs ?? -Infinity) >= absentMs;
   }
 
-  /**
-   * Handles the unmute of a sender whose packets did not come here meanwhile, or the first one of a stream that began before: decoders must first be given some of it.
-   * @param isNew true if the stream begins with the next packet
-   */
+  /** Handles the first packet of a stream that began before, and whose packets come here since `sinceMs`. */
+  enterStream(sinceMs: number): void {
+    this.isMuted = false;
+    this.#unmuted.enter(sinceMs);
+  }
+
+  /** Handles the unmute of a sender whose packets did not come here: decoders are given some first, unless its stream begins anew (`isNew`). */
   unmute(isNew: boolean, nowMs: number): void {
     this.isMuted = false;
     this.#unmuted.unmute(isNew, nowMs);

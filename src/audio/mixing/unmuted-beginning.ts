@@ -21,6 +21,11 @@ export class UnmutedBeginning {
     this.#warmUpFrom = undefined;
   }
 
+  /** Notes that packets of a stream that began before come here since a time, ms. If it was unmuted later, they come since then. */
+  enter(sinceMs: number): void {
+    this.unmute(false, Math.max(sinceMs, this.#unmutedAtMs ?? -Infinity));
+  }
+
   /** Returns true for packets that only warm decoders up. The time of the stream counts, not its packets: in a pause few come (DTX). */
   isWarmUp(timestamp: number, nowMs: number): boolean {
     if (this.#unmutedAtMs === undefined) return false;

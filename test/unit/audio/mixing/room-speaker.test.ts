@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { ListenerLeads } from '../../../../src/audio/mixing/listener-leads.ts';
 import { RoomSpeaker } from '../../../../src/audio/mixing/room-speaker.ts';
 import type { Delivery } from '../../../../src/audio/format.ts';
@@ -81,3 +81,25 @@ test.each([8, 20, 24])(
     expect(speaker.recent.length).toBeGreaterThanOrEqual(9);
   },
 );
+
+describe('a stream that began before its packets come here', () => {
+  /** Time since which packets would have come here, and that of the first one, ms. */
+  const [sinceMs, firstMs] = [1000, 5010];
+  /** Lets ten packets come, and counts those that only warm decoders up. */
+  const withheld = (speaker: RoomSpeaker) => {
+    speaker.enterStream(sinceMs);
+    const atMs = Array.from({ length: 10 }, (_, number) => firstMs + number * PACKET_MS);
+    return atMs.filter((nowMs) => speaker.staysWithheld(nowMs * 48, nowMs)).length;
+  };
+
+  test('is heard at once if its packets might have come here for a while: it begins after a pause', () => {
+    expect(withheld(new RoomSpeaker(1, 'a', 1, new ListenerLeads()))).toBe(0);
+  });
+
+  test('warms decoders up if it was unmuted elsewhere just now', () => {
+    const speaker = new RoomSpeaker(1, 'a', 1, new ListenerLeads());
+    speaker.setMutedElsewhere(true, sinceMs, false);
+    speaker.setMutedElsewhere(false, firstMs - 10, false);
+    expect(withheld(speaker)).toBeGreaterThanOrEqual(5);
+  });
+});
