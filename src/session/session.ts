@@ -382,6 +382,8 @@ export class Session implements ClientConnection {
   #end(reason: LeaveReason, mayComeBack: boolean): void {
     if (this.#isClosed) return;
     if (this.#requests.isLeaving) this.#leaveAtEnd();
+    // The answer may have ended the session: a client may leave 1 MiB unread.
+    if (this.#isClosed) return;
     const { room } = this.#presence;
     const move = room !== undefined && this.#move?.room !== room ? this.#move : undefined;
     if (!mayComeBack && !move) this.#presence.giveUpPlace(reason);
