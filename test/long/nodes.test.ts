@@ -12,8 +12,12 @@ const { openRedis, openStore, enter, connect, cleanUps } = useStack();
 
 async function startNodes(count: number, environment: Record<string, string> = {}) {
   const redis = await openRedis();
-  const nodesTimings = { beatEveryMs: 300, deadAfterMs: 1000 };
-  const timings = { nodes: nodesTimings, pipes: { retryAfterMs: 300 } };
+  const timings = {
+    nodes: { beatEveryMs: 300, deadAfterMs: 1000 },
+    pipes: { retryAfterMs: 300 },
+    // All nodes are back at a new Redis well before one of them is taken for dead.
+    redis: { longestReconnectMs: 200 },
+  };
   const cluster = new Nodes(redis, { ...timingsOf(timings), ...environment });
   cleanUps.push(() => cluster.close());
   const nodes: Node[] = [];
@@ -85,22 +89,22 @@ test('a media worker is killed under a room that spans nodes: both directions co
   await Promise.all([speak(alice, 500), speak(bob, 1100)]);
   await eventually('both hear', async () => (await hears(alice, 1100)) && hears(bob, 500));
   process.kill(await a.process.descendantPid('mediasoup-worke'), 'SIGKILL');
+  const killedMs = performance.now();
   const from = [alice.frames.length, bob.frames.length] as const;
   await eventually(
     'both hear again',
     async () =>
-  const killedMs = performance.now();
       alice.frames.length > from[0] + 40 &&
       bob.frames.length > from[1] + 40 &&
       (await hears(alice, 1100)) &&
       hears(bob, 500),
   );
+  const tookMs = performance.now() - killedMs;
+  expect(tookMs).toBeLessThan(4000 * (await measureSlowness()));
   expect(alice.messages.map(({ type }) => type)).not.toContain('peer_left');
 });
 
 test('Redis is killed and starts empty: calls between nodes go on, and what is shared is there again', async () => {
-  const tookMs = performance.now() - killedMs;
-  expect(tookMs).toBeLessThan(4000 * (await measureSlowness()));
   const {
     nodes: [a, b],
     redis,
