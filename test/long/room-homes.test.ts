@@ -24,6 +24,8 @@ async function start(environment?: Record<string, string>) {
   const node = await GatewayProcess.start({
     PROCESSES: String(PROCESSES),
     RESUME_MS: '2000',
+    // Processes and files are counted: a usage worker would come a moment later.
+    USAGE_WORKERS: '0',
     ...timingsOf({ processes }),
     ...environment,
   });
