@@ -49,7 +49,7 @@ const REAL_TIME_PARTS = new Set(['waiting', 'listening', 'hearing', 'e2e', 'long
 const MOST_FILES_AGAIN = 2;
 
 /** Time that a process may take to end after the one that started it. */
-const ENDING_MS = 3000;
+const ENDING_MS = 15_000;
 /** Tells the processes of this run from those of a gateway that somebody uses beside it. */
 const RUN = `PARTYLINE_TEST_RUN=${randomUUID()}`;
 const env = { ...process.env, PARTYLINE_TEST_RUN: RUN.split('=')[1] };
