@@ -9,11 +9,9 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from 'node:f
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { build, readJson, root } from './set-up/project.mjs';
-import { measureSlowness } from './test/machine-speed.mjs';
+import { measureUsualSlowness, slownessOfPart } from './test/machine-speed.mjs';
 
 const TOLERANCE = 1.5;
-/** Slowness of a machine beyond which a limit grows no further: the run must end some time. */
-const MOST_SLOWNESS = 4;
 const SLOWEST_FILES = 10;
 
 /**
@@ -51,7 +49,7 @@ const REAL_TIME_PARTS = new Set(['waiting', 'listening', 'hearing', 'e2e', 'long
 const MOST_FILES_AGAIN = 2;
 
 /** Time that a process may take to end after the one that started it. */
-const ENDING_MS = 3000;
+const ENDING_MS = 15_000;
 /** Tells the processes of this run from those of a gateway that somebody uses beside it. */
 const RUN = `PARTYLINE_TEST_RUN=${randomUUID()}`;
 const env = { ...process.env, PARTYLINE_TEST_RUN: RUN.split('=')[1] };
@@ -235,11 +233,11 @@ const files = [];
 const lines = [];
 /** @type {Map<string, { minutes: number, limit: number, slowLimit: number }>} */
 const sums = new Map();
-let slownessBefore = (await measureSlowness()) ?? 1;
+let slownessBefore = (await measureUsualSlowness()) ?? 1;
 for (const { suite, part, limit } of parts) {
   const result = await runPart(part);
-  const slownessAfter = (await measureSlowness()) ?? slownessBefore;
-  const slowness = Math.min(Math.max((slownessBefore + slownessAfter) / 2, 1), MOST_SLOWNESS);
+  const slownessAfter = (await measureUsualSlowness()) ?? slownessBefore;
+  const slowness = slownessOfPart(slownessBefore, slownessAfter);
   slownessBefore = slownessAfter;
   const isLate = result.minutes > TOLERANCE * limit * slowness;
   const sum = sums.get(suite) ?? { minutes: 0, limit: 0, slowLimit: 0 };

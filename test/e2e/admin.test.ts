@@ -303,7 +303,7 @@ test('while the tab is hidden nothing is asked; when it is seen again, at once',
       before = asked;
       expect(isQuiet).toBe(true);
     },
-    { ...SETTLING, interval: 200 },
+    { ...SETTLING, interval: 1000 },
   );
   // The page asks every second while it is seen.
   await letPass(2500);

@@ -446,14 +446,17 @@ test('a tab that is closed leaves the room, and so does a browser that is killed
     const browser = await openBrowser();
     await browser.join(ROOM, name, used.gateway.apiKey);
     await browser.page.close();
-    return leftAs(legacy, name);
+    const left = await leftAs(legacy, name);
+    return left.type === 'peer_left' ? left.reason : '';
   };
   // Chromium gives a tab that is closed half a second to run its handlers; a busy machine may not
   // run them in that time.
-  const first = await closeTabOf('Ada');
-  const hasSaidSo = first.type === 'peer_left' && first.reason === 'left';
-  const left = hasSaidSo ? first : await closeTabOf('Ida');
-  expect(left).toMatchObject({ reason: 'left' });
+  const reasons: string[] = [];
+  for (const name of ['Ada', 'Ida', 'Oda', 'Uda']) {
+    reasons.push(await closeTabOf(name));
+    if (reasons.at(-1) === 'left') break;
+  }
+  expect(reasons.at(-1)).toBe('left');
   const eve = used.keep(
     await TestBrowser.openRaw(used.gateway.url, 800, 'webrtc', { isAlone: true }),
   );

@@ -2,6 +2,7 @@ import { eventually } from '../support/gateway.ts';
 import { afterEach, expect, test, vi } from 'vitest';
 import { TestBrowser } from '../support/browser.ts';
 import { TestClient } from '../support/client.ts';
+import { freePort } from '../support/free-ports.ts';
 import { GatewayProcess } from '../support/process.ts';
 import { SETTLING } from '../support/settling.ts';
 import { keepPlaying, lastSecondOf, opusTone, peakHz, pcmTone } from '../support/sound.ts';
@@ -58,7 +59,8 @@ test('at the printed address, with the printed key and voice processing on: a vo
 test.each(['SIGTERM', 'SIGKILL'] as const)(
   'a gateway that ends by %s and comes again: the page says so, comes back by itself, hears and is heard',
   async (signal) => {
-    const gateway = await start();
+    const PORT = String(await freePort());
+    const gateway = await start({ PORT });
     const { url, api_key: apiKey } = await gateway.ready();
     const browser = keep(await TestBrowser.openRaw(url, 800));
     await browser.join('kitchen', 'Ada', apiKey);
@@ -69,7 +71,7 @@ test.each(['SIGTERM', 'SIGKILL'] as const)(
       SETTLING,
     );
     await gateway.exitCode();
-    const again = await start({ PORT: new URL(url).port }, gateway.dataDir);
+    const again = await start({ PORT }, gateway.dataDir);
     expect((await again.ready()).api_key).toBe(apiKey);
     const legacy = await enter(url, apiKey);
     expect(await legacy.until('Ada', () => comingOf('Ada', legacy), 30_000)).toBe('webrtc');

@@ -139,7 +139,11 @@ test('browsers on two nodes hear each other at their level; Mute and Leave are r
   await ada.page.click('#mute');
   legacy.frames.length = 0;
   await expectHeard(legacy, 1300);
-  expect(toDb(amplitudeOf(await lastSecondOf(legacy), 700) / SPOKEN)).toBeLessThan(-40);
+  await vi.waitFor(async () => {
+    const heard = await lastSecondOf(legacy);
+    expectLevel(heard, 1300);
+    expect(toDb(amplitudeOf(heard, 700) / SPOKEN)).toBeLessThan(-40);
+  }, SETTLING);
   await ada.page.click('#leave');
   await grace.person('Ada').waitFor({ state: 'detached' });
 });

@@ -3,7 +3,7 @@ import { chmod, cp, mkdir, mkdtemp, readdir, rm, stat, writeFile } from 'node:fs
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createClient } from 'redis';
-import { afterEach, describe, expect, test, vi } from 'vitest';
+import { afterEach, describe, expect, test } from 'vitest';
 import { Accounts } from '../../src/accounts/accounts.ts';
 import { DEFAULT_TIMINGS } from '../../config/timings.ts';
 import { Redis } from '../../src/store/redis.ts';
@@ -24,9 +24,6 @@ const cleanUps: (() => Promise<unknown> | void)[] = [];
 afterEach(async () => {
   for (const cleanUp of cleanUps.splice(0).toReversed()) await cleanUp();
 });
-
-/** Many processes are started here, on a machine that may be busy with other tests. */
-vi.setConfig({ testTimeout: 90_000 });
 
 const OPERATOR_KEY = 'operator-key-of-the-tests';
 /** For whoever meets a Redis that does not answer. */

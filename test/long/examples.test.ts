@@ -64,9 +64,9 @@ function run(
   return used.keep(new PrintedCommand(command, all, environment));
 }
 
-/** Makes a file of a tone of 20 s. @param options of ffmpeg */
+/** Makes a file of a tone of a minute: longer than all that happens while it is played. @param options of ffmpeg */
 const makeTone = (file: string, frequencyHz: number, options: string[] = []) =>
-  ffmpeg('-f', 'lavfi', '-i', `sine=frequency=${frequencyHz}:duration=20`, ...options, file);
+  ffmpeg('-f', 'lavfi', '-i', `sine=frequency=${frequencyHz}:duration=60`, ...options, file);
 
 /** Reads a file of sound as samples of 48 kHz. */
 async function decode(file: string): Promise<Float32Array> {
@@ -81,7 +81,7 @@ const ffmpeg = (...words: string[]) => promisify(execFile)('ffmpeg', ['-v', 'err
 async function untilServed(port: string): Promise<string> {
   const address = `http://localhost:${port}/`;
   const isServed = async () => (await fetch(address).catch(() => undefined))?.status === 200;
-  await eventually(`${address} is served`, isServed);
+  await eventually(`${address} is served`, isServed, SETTLING.timeout);
   return address;
 }
 

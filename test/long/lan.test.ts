@@ -27,7 +27,11 @@ async function start(environment: Record<string, string>, ...words: string[]) {
 /** Opens the page there, with a certificate that the person has accepted. */
 async function openPage(url: string): Promise<TestBrowser> {
   const options = { acceptsCertificate: true, isNamedChrome: true };
-  const browser = await TestBrowser.open(`${url}/?raw`, pcmTone(800, 0.5, 10_000), options);
+  const browser = await TestBrowser.open(
+    `${url}/?raw&transports=webrtc`,
+    pcmTone(800, 0.5, 10_000),
+    options,
+  );
   cleanUps.push(() => browser.close());
   return browser;
 }

@@ -24,6 +24,8 @@ async function start(environment?: Record<string, string>) {
   const node = await GatewayProcess.start({
     PROCESSES: String(PROCESSES),
     RESUME_MS: '2000',
+    // Processes and files are counted: a usage worker would come a moment later.
+    USAGE_WORKERS: '0',
     ...timingsOf({ processes }),
     ...environment,
   });
@@ -160,16 +162,21 @@ test('clients that vanish on their way leave nothing behind', async () => {
   // This asking has a connection of its own, which is kept.
   await currentCcu();
   const openFiles = await node.countOpenFiles();
-  const vanish = async (index: number) => {
-    const query = { room: LOBBY, peer: `peer ${index}`, api_key: apiKey };
+  const vanish = async (round: number, index: number) => {
+    const query = { room: LOBBY, peer: `peer ${round} ${index}`, api_key: apiKey };
     const { socket } = await connectRaw(url, query);
-    socket.write(clientFrame(JSON.stringify({ type: 'join', room: `room ${index}` })));
+    socket.write(clientFrame(JSON.stringify({ type: 'join', room: `room ${round} ${index}` })));
     // Before it is read, while it is on its way, or when it is there.
     await sleep((index % 6) / 2);
     socket.resetAndDestroy();
   };
-  await Promise.all(Array.from({ length: 60 }, (_, index) => vanish(index)));
-  await eventually('some had set out', () => moved() > 10);
+  let round = 0;
+  // A gateway that was late in a round has read few of its joins: a reset discards the others.
+  await eventually('some had set out', async () => {
+    round += 1;
+    await Promise.all(Array.from({ length: 60 }, (_, index) => vanish(round, index)));
+    return moved() > 10;
+  });
   // Kept for RESUME_MS, for those that come back.
   await eventually('no place is held', async () => (await currentCcu()) === 0);
   await eventually('no file is open that was not', async () => {

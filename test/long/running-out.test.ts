@@ -77,13 +77,10 @@ const noCgroup = (controller: 'memory' | 'pids') =>
   Cgroup.isPossible(controller) ? false : `this user can make no cgroup for ${controller}`;
 
 describe('memory', () => {
-  test(
-    'of the heap: calls go on, newcomers wait until there is some',
-    { timeout: 60_000 },
-    async () => {
-      // When V8 collects what is no longer held is its own affair: up to a minute later, if little
-      // is done meanwhile.
-      const ballast = `
+  test('of the heap: calls go on, newcomers wait until there is some', async () => {
+    // When V8 collects what is no longer held is its own affair: up to a minute later, if little
+    // is done meanwhile.
+    const ballast = `
       import { getHeapStatistics, setFlagsFromString } from 'node:v8';
       import { runInNewContext } from 'node:vm';
       setFlagsFromString('--expose-gc');
@@ -94,21 +91,20 @@ describe('memory', () => {
         if (held) { held = undefined; setImmediate(collect); }
         else for (held = []; share() < 0.76; ) held.push(new Array(1e5).fill(0.5));
       });`;
-      const preload = `--import=data:text/javascript,${encodeURIComponent(ballast)}`;
-      const { gateway, ...node } = await start({
-        NODE_OPTIONS: `--max-old-space-size=400 ${preload}`,
-      });
-      const [ada, bob] = [await enter(node, 'ada'), await enter(node, 'bob')];
-      gateway.child.kill('SIGUSR2');
-      await expectShort(node, 'memory');
-      await expectHeard(ada, bob);
-      expect(await ada.ask({ type: 'join', room: 'another' }, 'joined')).toMatchObject({
-        peers: [],
-      });
-      gateway.child.kill('SIGUSR2');
-      await expectWell(node, 'memory');
-    },
-  );
+    const preload = `--import=data:text/javascript,${encodeURIComponent(ballast)}`;
+    const { gateway, ...node } = await start({
+      NODE_OPTIONS: `--max-old-space-size=400 ${preload}`,
+    });
+    const [ada, bob] = [await enter(node, 'ada'), await enter(node, 'bob')];
+    gateway.child.kill('SIGUSR2');
+    await expectShort(node, 'memory');
+    await expectHeard(ada, bob);
+    expect(await ada.ask({ type: 'join', room: 'another' }, 'joined')).toMatchObject({
+      peers: [],
+    });
+    gateway.child.kill('SIGUSR2');
+    await expectWell(node, 'memory');
+  });
 
   const skipped = noCgroup('memory');
   test.skipIf(skipped)(`of the cgroup ${skipped || ''}`, async () => {
@@ -183,7 +179,11 @@ test('ports of pipes: rooms that have one go on, and one that has none gets one 
     const query = { room: `room ${room}` };
     pairs.push([await enter(here, `ada ${room}`, query), await enter(there, `bob ${room}`, query)]);
   }
-  await untilMetric(here, 'pipes', ports / 2);
+  const untilPiped = async () => {
+    // The first frames of a speaker wait 400 ms at most for another node.
+    for (const node of nodes) await untilMetric(node, 'pipes', ports / 2);
+  };
+  await untilPiped();
   const waiting = await enter(here, 'cem', { room: 'one too many' });
   const other = await enter(there, 'dan', { room: 'one too many' });
   await expectShort(here, 'ports');
@@ -191,7 +191,7 @@ test('ports of pipes: rooms that have one go on, and one that has none gets one 
   // Given back; the room that had none takes them.
   for (const client of pairs.pop()!) await client.close();
   await expectWell(here, 'ports');
-  await untilMetric(here, 'pipes', ports / 2);
+  await untilPiped();
   await expectHeard(waiting, other);
   expect(await metricOf(here, 'shortages_total{resource="ports"}')).toBeGreaterThan(0);
 });

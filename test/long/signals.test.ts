@@ -4,7 +4,7 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
-import { afterEach, describe, expect, test, vi } from 'vitest';
+import { afterEach, describe, expect, test } from 'vitest';
 import { TestClient } from '../support/client.ts';
 import { eventually, freeRtcPort, NEVER_OVERLOADED } from '../support/gateway.ts';
 import { GatewayProcess, untilEnded } from '../support/process.ts';
@@ -16,9 +16,6 @@ const NPM_START = ['npm', 'start', '--ignore-scripts'];
 const CTRL_C = '\u0003';
 const OPERATOR_KEY = 'operator-key-of-the-tests';
 const PATIENT = { DRAIN_MS: '600000', USAGE_WORKERS: '0', OPERATOR_KEY };
-
-/** Many processes are started here, on a machine that may be busy with other tests. */
-vi.setConfig({ testTimeout: 90_000 });
 
 const cleanUps: (() => Promise<unknown> | void)[] = [];
 afterEach(async () => {

@@ -49,21 +49,17 @@ describe.skipIf(!Hosts.arePossible)('WHIP and WHEP', () => {
     hosts.close();
   });
 
-  test.each(STACKS)(
-    '%s speaks to a legacy client and hears it',
-    async (name, hz, open) => {
-      const legacy = await enter(gateway, `legacy-${name}`, { room: name, ...PCM });
-      const singing = keepPlaying(legacy, pcmTone(LEGACY_HZ, 0.3, 1000));
-      cleanUps.push(() => singing.close());
-      const peer = await open({ ...gateway, room: name, peer: name }, hz);
-      cleanUps.push(() => peer.close());
-      const heardByLegacy = () => peakHz(joinPcm(legacy.frames.slice(-25)));
-      await expect.poll(async () => peakHz(await peer.heard()), SETTLING).toBe(LEGACY_HZ);
-      await expect.poll(heardByLegacy, SETTLING).toBe(hz);
-      // Both halves are one peer.
-      const joined = legacy.messages.filter(({ type }) => type === 'peer_joined');
-      expect(joined).toMatchObject([{ peer: name, kind: 'webrtc' }]);
-    },
-    90_000,
-  );
+  test.each(STACKS)('%s speaks to a legacy client and hears it', async (name, hz, open) => {
+    const legacy = await enter(gateway, `legacy-${name}`, { room: name, ...PCM });
+    const singing = keepPlaying(legacy, pcmTone(LEGACY_HZ, 0.3, 1000));
+    cleanUps.push(() => singing.close());
+    const peer = await open({ ...gateway, room: name, peer: name }, hz);
+    cleanUps.push(() => peer.close());
+    const heardByLegacy = () => peakHz(joinPcm(legacy.frames.slice(-25)));
+    await expect.poll(async () => peakHz(await peer.heard()), SETTLING).toBe(LEGACY_HZ);
+    await expect.poll(heardByLegacy, SETTLING).toBe(hz);
+    // Both halves are one peer.
+    const joined = legacy.messages.filter(({ type }) => type === 'peer_joined');
+    expect(joined).toMatchObject([{ peer: name, kind: 'webrtc' }]);
+  });
 });

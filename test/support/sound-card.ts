@@ -11,7 +11,7 @@ import { eventually } from './gateway.ts';
 const RATE_HZ = 48_000;
 /** Length of the blocks in which the card takes and gives sound, ms; sound cards have such. */
 const BLOCK_MS = 5;
-const START_TIMEOUT_MS = 10_000;
+const START_TIMEOUT_MS = 30_000;
 const FORMAT = ['--raw', '--format=float32le', `--rate=${RATE_HZ}`, '--channels=1'];
 const run = promisify(execFile);
 

@@ -138,7 +138,7 @@ describe('a recording that begins behind bytes of an unknown format on the same 
       const { input, relayed, detected, faults, send, isHeard } = openClient();
       const before = randomMessages(640, 30);
       await send(before, CUT_MS);
-      await vi.waitFor(() => expect(relayed).toEqual(before));
+      await vi.waitFor(() => expect(relayed).toEqual(before), 10_000);
       await send(await make(), CUT_MS);
       await isHeard(count);
       expect(detected.map(({ format }) => format)).toEqual(['opaque', codec]);
@@ -154,7 +154,7 @@ describe('a recording that begins behind bytes of an unknown format on the same 
     const video = webmOpus([], 20, { codec: 'V_VP8' }).concat(randomMessages(600, 1));
     const messages = Array<Buffer>(200).fill(Buffer.concat(video));
     await send(messages, 20);
-    await vi.waitFor(() => expect(relayed).toEqual(messages));
+    await vi.waitFor(() => expect(relayed).toEqual(messages), 10_000);
     expect(detected.filter(({ format }) => format !== 'opaque')).toHaveLength(1 + 3);
     expect(packets).toEqual([]);
     expect(faults).toEqual([]);
@@ -169,7 +169,7 @@ describe('a recording that begins behind bytes of an unknown format on the same 
     const messages = randomMessages(640, 60);
     messages[40] = Buffer.concat([Buffer.from(head, 'hex'), messages[40]!]);
     await send(messages, CUT_MS);
-    await vi.waitFor(() => expect(relayed).toEqual(messages));
+    await vi.waitFor(() => expect(relayed).toEqual(messages), 10_000);
     expect(detected.map(({ format }) => format)).toEqual(['opaque']);
     input.close();
   });
