@@ -21,6 +21,7 @@ import {
   describeTone,
   ENOUGH_MS,
   forgetHeard,
+  HEARD_WITHIN_MS,
   hearAs,
   OPUS,
   openRoom,
@@ -156,7 +157,7 @@ describe('a tone through the gateway, with no format declared', () => {
         stream.subarray(index * chunkBytes, (index + 1) * chunkBytes),
       );
       await play(speaker, cut);
-      const told = await speaker.next('audio_detected');
+      const told = await speaker.next('audio_detected', 0, HEARD_WITHIN_MS);
       await untilHeard('most frames', () => opus.frames.length >= 78);
       return { name, told, frames: [...opus.frames] };
     };
@@ -264,7 +265,7 @@ describe('speech through the gateway', () => {
       await play(speaker, messages);
       const expected = leastPackets > 0 ? 'audio_detected' : 'audio_unknown';
       const type = audio === 'auto' ? expected : 'welcome';
-      await speaker.next(type);
+      await speaker.next(type, 0, HEARD_WITHIN_MS);
       await untilHeard(`most of ${name}`, () =>
         [opus, pcm].every(({ frames }) => frames.length >= leastPackets),
       );
@@ -309,10 +310,10 @@ describe('digital silence first', () => {
     const { guess, found, frames } = await undisturbed(async (number) => {
       const { speaker: legacy, opus: bob } = await openRoom(enter, `silence ${number}`, 'auto');
       await play(legacy, Array<Buffer>(40).fill(Buffer.alloc(1920)));
-      const first = await legacy.next('audio_detected');
+      const first = await legacy.next('audio_detected', 0, HEARD_WITHIN_MS);
       const from = legacy.messages.length;
       await play(legacy, sampleTone(format, TONE_HZ, AMPLITUDE, 1600));
-      const second = await legacy.next('audio_detected', from);
+      const second = await legacy.next('audio_detected', from, HEARD_WITHIN_MS);
       return { guess: first, found: second, frames: bob.frames };
     });
     expect(guess).toMatchObject({ in: 'pcm_s16le;rate=48000;channels=1' });

@@ -9,7 +9,7 @@ import {
   type HeardPiece,
   reportWords,
 } from '../support/heard-words.ts';
-import { OPUS, PCM, speak, undisturbed } from '../support/listening.ts';
+import { HEARD_WITHIN_MS, OPUS, PCM, speak, undisturbed } from '../support/listening.ts';
 import { messagesOf, SENDERS, sayTrack } from '../support/senders.ts';
 import { soundOf } from '../support/simulated-room.ts';
 import { spokenTrack, type Track } from '../support/speech.ts';
@@ -104,9 +104,8 @@ async function hearResumed(room: string, { messages, audio, words }: Said) {
   const startMs = performance.now();
   const before = record(client, listener, startMs);
   const spoken = speak(speaker, messages);
-  await client.until('the middle of a word', () =>
-    client.frames.at(-1)?.equals(lastPacket) ? true : undefined,
-  );
+  const isInWord = () => client.frames.at(-1)?.equals(lastPacket) || undefined;
+  await client.until('the middle of a word', isInWord, HEARD_WITHIN_MS);
   client.vanish();
   const again = await connect({ peer, session_id, resume_token });
   const after = record(again, listener, startMs);

@@ -4,7 +4,7 @@ import type { ServerMessage } from '../../src/protocol/messages.ts';
 import { TestClient } from '../support/client.ts';
 import { eventually } from '../support/gateway.ts';
 import { findGlitches } from '../support/glitches.ts';
-import { undisturbed, untilHeard } from '../support/listening.ts';
+import { HEARD_WITHIN_MS, undisturbed, untilHeard } from '../support/listening.ts';
 import { watchSlowness } from '../support/slowness.ts';
 import { amplitudeOf, joinPcm, keepPlaying, opusTone, play, toDb } from '../support/sound.ts';
 import { useGateway } from '../support/use-gateway.ts';
@@ -34,7 +34,7 @@ describe('a WebSocket client whose TCP stalls for 300 ms', () => {
       for (const packet of packets.slice(50, 65)) alice.sendAudio(packet);
       await play(alice, packets.slice(65));
       await untilHeard('all is heard', () => bob.frames.length >= 260);
-      const stats = await alice.next('stats', alice.messages.length);
+      const stats = await alice.next('stats', alice.messages.length, HEARD_WITHIN_MS);
       return { heard: bob.frames, droppedMs: stats.dropped_ms };
     });
     const sound = joinPcm(heard).subarray(-96_000, -9600);

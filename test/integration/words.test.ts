@@ -5,6 +5,7 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { type AudioFormat, formatAudioFormat, parseAudioFormat } from '../../src/audio/format.ts';
 import { findGlitches } from '../support/glitches.ts';
 import {
+  HEARD_WITHIN_MS,
   OPUS,
   PCM,
   hearAs,
@@ -97,7 +98,8 @@ async function hearStretches(packets: Buffer[], attempt: number): Promise<Buffer
   const changes = [{ audio_out: formatAudioFormat(PCM) }, { delivery: 'forward' }];
   changes.push({ delivery: 'mix' }, { audio_out: 'opus' });
   for (const [i, change] of changes.entries()) {
-    await bob.until('a second more', () => bob.frames.length >= (i + 1) * 48 || undefined);
+    const isSecondMore = () => bob.frames.length >= (i + 1) * 48 || undefined;
+    await bob.until('a second more', isSecondMore, HEARD_WITHIN_MS);
     await bob.ask({ type: 'configure', ...change }, 'configured');
   }
   await spoken;

@@ -76,11 +76,14 @@ export async function speak(client: TestClient, messages: Buffer[], everyMs = 20
 }
 
 /**
- * Waits until what was said has been heard. That is soon, or never, if the machine was busy: an attempt of {@link undisturbed} that waited
- * for longer would leave no time for another.
+ * Time for which an attempt of {@link undisturbed} waits for what was said, ms. It comes soon, or never, if the machine was busy: an attempt
+ * that waited for longer would leave no time for another.
  */
+export const HEARD_WITHIN_MS = 10_000;
+
+/** Waits until what was said has been heard. */
 export const untilHeard = (what: string, condition: () => boolean): Promise<void> =>
-  eventually(what, condition, 10_000);
+  eventually(what, condition, HEARD_WITHIN_MS);
 
 /** Time without a frame after which what was said before has been heard, ms. */
 const PAUSE_MS = 500;
