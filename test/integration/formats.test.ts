@@ -5,6 +5,7 @@ import {
   parseAudioFormat,
   type SampleFormat,
 } from '../../src/audio/format.ts';
+import type { ServerMessage } from '../../src/protocol/messages.ts';
 import type { TestClient } from '../support/client.ts';
 import { oggOpus, webmOpus } from '../support/containers.ts';
 import {
@@ -539,17 +540,21 @@ describe('faster than real time', () => {
   });
 
   test('four seconds at once, and then at its pace: told to wait and to go on, and not closed', async () => {
-    const [alice, bob] = [await enter('alice'), await enter('bob')];
     const tone = await opusTone(TONE_HZ, AMPLITUDE, 1000);
-    for (let i = 0; i < 4; i += 1) for (const packet of tone) alice.sendAudio(packet);
-    expect(await alice.next('flow')).toMatchObject({ state: 'xoff' });
-    const xon = await alice.until('xon', () =>
-      alice.messages.find((message) => message.type === 'flow' && message.state === 'xon'),
-    );
+    const { xoff, xon } = await undisturbed(async (number) => {
+      const inRoom = (peer: string) => enter(`${peer} ${number}`, { room: `at once ${number}` });
+      const [alice, bob] = [await inRoom('alice'), await inRoom('bob')];
+      for (let i = 0; i < 4; i += 1) for (const packet of tone) alice.sendAudio(packet);
+      const first = await alice.next('flow', 0, HEARD_WITHIN_MS);
+      const isXon = (message: ServerMessage) => message.type === 'flow' && message.state === 'xon';
+      const second = await alice.until('xon', () => alice.messages.find(isXon), HEARD_WITHIN_MS);
+      const from = bob.frames.length;
+      await play(alice, tone);
+      await untilHeard('all frames', () => bob.frames.length - from >= tone.length);
+      return { xoff: first, xon: second };
+    });
+    expect(xoff).toMatchObject({ state: 'xoff' });
     expect(xon).toMatchObject({ dropped_ms: expect.toSatisfy((ms: number) => ms > 1000) });
-    const from = bob.frames.length;
-    await play(alice, tone);
-    await eventually('all frames', () => bob.frames.length - from >= tone.length);
   });
 });
 
