@@ -175,7 +175,8 @@ test.each<[string, (index: number) => string]>([
         connect({ peer: `p${index}`, room: roomOf(index) }),
       ),
     );
-    await Promise.all(clients.map((client) => client.next('joined')));
+    // A slow machine takes more than the half minute for which one would wait by default.
+    await Promise.all(clients.map((client) => client.next('joined', 0, 80_000)));
     expect(clients.flatMap(({ messages }) => messages).some(({ type }) => type === 'error')).toBe(
       false,
     );

@@ -5,6 +5,7 @@ import {
   parseAudioFormat,
   type SampleFormat,
 } from '../../src/audio/format.ts';
+import type { ServerMessage } from '../../src/protocol/messages.ts';
 import type { TestClient } from '../support/client.ts';
 import { oggOpus, webmOpus } from '../support/containers.ts';
 import {
@@ -21,6 +22,7 @@ import {
   describeTone,
   ENOUGH_MS,
   forgetHeard,
+  HEARD_WITHIN_MS,
   hearAs,
   OPUS,
   openRoom,
@@ -156,7 +158,7 @@ describe('a tone through the gateway, with no format declared', () => {
         stream.subarray(index * chunkBytes, (index + 1) * chunkBytes),
       );
       await play(speaker, cut);
-      const told = await speaker.next('audio_detected');
+      const told = await speaker.next('audio_detected', 0, HEARD_WITHIN_MS);
       await untilHeard('most frames', () => opus.frames.length >= 78);
       return { name, told, frames: [...opus.frames] };
     };
@@ -266,7 +268,7 @@ describe('speech through the gateway', () => {
       await play(speaker, messages);
       const expected = leastPackets > 0 ? 'audio_detected' : 'audio_unknown';
       const type = audio === 'auto' ? expected : 'welcome';
-      await speaker.next(type);
+      await speaker.next(type, 0, HEARD_WITHIN_MS);
       await untilHeard(`most of ${name}`, () =>
         [opus, pcm].every(({ frames }) => frames.length >= leastPackets),
       );
@@ -311,10 +313,10 @@ describe('digital silence first', () => {
     const { guess, found, frames } = await undisturbed(async (number) => {
       const { speaker: legacy, opus: bob } = await openRoom(enter, `silence ${number}`, 'auto');
       await play(legacy, Array<Buffer>(40).fill(Buffer.alloc(1920)));
-      const first = await legacy.next('audio_detected');
+      const first = await legacy.next('audio_detected', 0, HEARD_WITHIN_MS);
       const from = legacy.messages.length;
       await play(legacy, sampleTone(format, TONE_HZ, AMPLITUDE, 1600));
-      const second = await legacy.next('audio_detected', from);
+      const second = await legacy.next('audio_detected', from, HEARD_WITHIN_MS);
       return { guess: first, found: second, frames: bob.frames };
     });
     expect(guess).toMatchObject({ in: 'pcm_s16le;rate=48000;channels=1' });
@@ -540,17 +542,21 @@ describe('faster than real time', () => {
   });
 
   test('four seconds at once, and then at its pace: told to wait and to go on, and not closed', async () => {
-    const [alice, bob] = [await enter('alice'), await enter('bob')];
     const tone = await opusTone(TONE_HZ, AMPLITUDE, 1000);
-    for (let i = 0; i < 4; i += 1) for (const packet of tone) alice.sendAudio(packet);
-    expect(await alice.next('flow')).toMatchObject({ state: 'xoff' });
-    const xon = await alice.until('xon', () =>
-      alice.messages.find((message) => message.type === 'flow' && message.state === 'xon'),
-    );
+    const { xoff, xon } = await undisturbed(async (number) => {
+      const inRoom = (peer: string) => enter(`${peer} ${number}`, { room: `at once ${number}` });
+      const [alice, bob] = [await inRoom('alice'), await inRoom('bob')];
+      for (let i = 0; i < 4; i += 1) for (const packet of tone) alice.sendAudio(packet);
+      const first = await alice.next('flow', 0, HEARD_WITHIN_MS);
+      const isXon = (message: ServerMessage) => message.type === 'flow' && message.state === 'xon';
+      const second = await alice.until('xon', () => alice.messages.find(isXon), HEARD_WITHIN_MS);
+      const from = bob.frames.length;
+      await play(alice, tone);
+      await untilHeard('all frames', () => bob.frames.length - from >= tone.length);
+      return { xoff: first, xon: second };
+    });
+    expect(xoff).toMatchObject({ state: 'xoff' });
     expect(xon).toMatchObject({ dropped_ms: expect.toSatisfy((ms: number) => ms > 1000) });
-    const from = bob.frames.length;
-    await play(alice, tone);
-    await eventually('all frames', () => bob.frames.length - from >= tone.length);
   });
 });
 

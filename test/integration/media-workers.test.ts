@@ -27,7 +27,7 @@ const MEDIA_SETTINGS = {
   workerBin: readSettings({}).MEDIASOUP_WORKER_BIN,
   rtcAddresses: () => [{ ip: '127.0.0.1', takesTcp: true, isSet: true }],
   routerMaxConsumers: 4,
-  timings: { ...DEFAULT_TIMINGS.mediaWorkers, probeEveryMs: 200, firstReplacementMs: 200 },
+  timings: { ...DEFAULT_TIMINGS.mediaWorkers, firstReplacementMs: 200 },
 };
 
 async function openPool(mediaWorkers = 2): Promise<MediaWorkerPool> {

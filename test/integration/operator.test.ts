@@ -17,6 +17,8 @@ const { openRedis, openGateway, openNodes, openStore, connect, enter, cleanUps }
 const OPERATOR_KEY = 'operator-key-of-the-tests';
 const ADMIN = { OPERATOR_KEY };
 const KEEP = { ...ADMIN, RESUME_MS: '15000' };
+/** However busy the machine is, the other node answers in time. */
+const PATIENT = { nodes: { answerWithinMs: 10_000 } };
 
 const admin = (
   { url }: { url: string },
@@ -47,7 +49,7 @@ const metric = async ({ url }: { url: string }, name: string) => {
 };
 
 test('whichever node is asked tells of all: media workers, load, sessions, peers, pipes, kept places', async () => {
-  const [a, b] = await openNodes(2, KEEP);
+  const [a, b] = await openNodes(2, KEEP, undefined, PATIENT);
   await enter(a!, 'alice');
   await enter(b!, 'bob');
   await connect(b!, { peer: 'waiting', room: '__lobby__' });
@@ -85,7 +87,7 @@ test('whichever node is asked tells of all: media workers, load, sessions, peers
 });
 
 test('rooms of all nodes, with who is there, where, and how loud', async () => {
-  const [a, b] = await openNodes(2, KEEP);
+  const [a, b] = await openNodes(2, KEEP, undefined, PATIENT);
   const account = a!.demo!.account.id;
   const room = 'küche/1 %2F?#';
   const alice = await enter(a!, 'alice', { room });
@@ -126,7 +128,7 @@ test('rooms of all nodes, with who is there, where, and how loud', async () => {
 });
 
 test('the list of rooms comes in parts, each room once, and may be searched', async () => {
-  const [a, b] = await openNodes(2, ADMIN);
+  const [a, b] = await openNodes(2, ADMIN, undefined, PATIENT);
   const names = ['Ärger', 'a/b', 'kitchen 1', 'kitchen 2', 'kitchen 3'];
   for (const [index, room] of names.entries()) {
     await enter(index % 2 ? a! : b!, `one-${index}`, { room });
@@ -153,7 +155,7 @@ test('the list of rooms comes in parts, each room once, and may be searched', as
 });
 
 test('a kick closes the peer on the other node with 4403, whatever its name', async () => {
-  const [a, b] = await openNodes(2, KEEP);
+  const [a, b] = await openNodes(2, KEEP, undefined, PATIENT);
   const account = a!.demo!.account.id;
   const watching = await enter(a!, 'watching');
   for (const name of ['a/b%2F ?#ü', '😀'.repeat(128)]) {
@@ -175,7 +177,7 @@ test('a kick closes the peer on the other node with 4403, whatever its name', as
 });
 
 test('a mute holds for a client and for a browser on the other node, and each is told, as if it had asked for it', async () => {
-  const [a, b] = await openNodes(2, KEEP);
+  const [a, b] = await openNodes(2, KEEP, undefined, PATIENT);
   const account = a!.demo!.account.id;
   const watching = await enter(a!, 'watching');
   const client = await enter(b!, 'client');
@@ -199,7 +201,7 @@ test('a mute holds for a client and for a browser on the other node, and each is
 describe('a mute holds for a place that is kept', () => {
   /** Two nodes; alice is on the second, and somebody watches on the first. */
   const open = async () => {
-    const [a, b] = await openNodes(2, KEEP);
+    const [a, b] = await openNodes(2, KEEP, undefined, PATIENT);
     const account = a!.demo!.account.id;
     const mute = async (muted: boolean) => {
       const path = `accounts/${account}/peers/alice/mute`;
@@ -255,7 +257,7 @@ describe('a mute holds for a place that is kept', () => {
 });
 
 test('a kick gives up a place that is kept on the other node', async () => {
-  const [a, b] = await openNodes(2, KEEP);
+  const [a, b] = await openNodes(2, KEEP, undefined, PATIENT);
   const watching = await enter(a!, 'watching');
   const lost = await enter(b!, 'lost');
   await watching.next('peer_joined');
@@ -267,7 +269,7 @@ test('a kick gives up a place that is kept on the other node', async () => {
 });
 
 test('the other node is drained: it says so, its clients are told, and it is seen no more when it has gone', async () => {
-  const [a, b] = await openNodes(2, ADMIN);
+  const [a, b] = await openNodes(2, ADMIN, undefined, PATIENT);
   const bob = await enter(b!, 'bob');
   const idB = await idOf(b!);
   const drain = (id: string, body: object) =>

@@ -9,7 +9,7 @@ import {
   type HeardPiece,
   reportWords,
 } from '../support/heard-words.ts';
-import { OPUS, PCM, speak, undisturbed } from '../support/listening.ts';
+import { HEARD_WITHIN_MS, OPUS, PCM, speak, undisturbed } from '../support/listening.ts';
 import { messagesOf, SENDERS, sayTrack } from '../support/senders.ts';
 import { soundOf } from '../support/simulated-room.ts';
 import { spokenTrack, type Track } from '../support/speech.ts';
@@ -37,6 +37,8 @@ const FIRST_WORD = 2;
 /** Word in the middle of which a listener vanishes, and the position in it. */
 const CUT_WORD = 3;
 const AT_SHARE = 0.3;
+/** Time after which it is back, ms: it finds the rest of the word. What is longer counts like a stall. */
+const MOST_AWAY_MS = 100;
 const FRAME_SAMPLES = 960;
 /** Sound that a player holds for when frames are late. */
 const PLAYER_SAMPLES = 9600;
@@ -57,10 +59,10 @@ beforeAll(async () => {
     })),
   );
   // Each in a room of its own, all at once.
-  [ofRooms, ofResumed] = await undisturbed((number) =>
+  [ofRooms, ofResumed] = await undisturbed((number, note) =>
     Promise.all([
       Promise.all(senders.map((said, i) => hearAll(`words ${i} ${number}`, said))),
-      hearResumed(`resumed ${number}`, senders[1]!),
+      hearResumed(`resumed ${number}`, senders[1]!, note),
     ]),
   );
 });
@@ -95,7 +97,11 @@ async function hearAll(room: string, { messages, audio }: Said): Promise<Recordi
 }
 
 /** Lets a listener vanish in the middle of a word, and come back at once. */
-async function hearResumed(room: string, { messages, audio, words }: Said) {
+async function hearResumed(
+  room: string,
+  { messages, audio, words }: Said,
+  note: (waitedMs: number) => void,
+) {
   const { fromSample, samples } = words[CUT_WORD]!;
   const lastPacket = messages[Math.floor((fromSample + AT_SHARE * samples) / FRAME_SAMPLES)]!;
   const speaker = await enter(`speaker ${room}`, { room, audio });
@@ -104,12 +110,14 @@ async function hearResumed(room: string, { messages, audio, words }: Said) {
   const startMs = performance.now();
   const before = record(client, listener, startMs);
   const spoken = speak(speaker, messages);
-  await client.until('the middle of a word', () =>
-    client.frames.at(-1)?.equals(lastPacket) ? true : undefined,
-  );
+  const isInWord = () => client.frames.at(-1)?.equals(lastPacket) || undefined;
+  await client.until('the middle of a word', isInWord, HEARD_WITHIN_MS);
   client.vanish();
+  const vanishedAtMs = performance.now();
   const again = await connect({ peer, session_id, resume_token });
   const after = record(again, listener, startMs);
+  await again.next('welcome', 0, HEARD_WITHIN_MS);
+  note(performance.now() - vanishedAtMs - MOST_AWAY_MS);
   await spoken;
   return { before, after };
 }

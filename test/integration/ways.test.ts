@@ -332,7 +332,7 @@ describe('from WebRTC', () => {
   });
 
   test('a browser that comes back is told whether its packets come', async () => {
-    const gateway = await openGateway({}, OFTEN);
+    const gateway = await openGateway({ RESUME_MS: '15000' }, OFTEN);
     const bob = await enter(gateway, 'bob', PCM);
     const { alice, browser } = await browserOf(gateway);
     await hears(bob, BY_WEBRTC_HZ);

@@ -3,8 +3,10 @@ import { isDeepStrictEqual } from 'node:util';
 import { Application } from 'libopus-wasm';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { type AudioFormat, formatAudioFormat, parseAudioFormat } from '../../src/audio/format.ts';
+import type { TestClient } from '../support/client.ts';
 import { findGlitches } from '../support/glitches.ts';
 import {
+  HEARD_WITHIN_MS,
   OPUS,
   PCM,
   hearAs,
@@ -97,7 +99,8 @@ async function hearStretches(packets: Buffer[], attempt: number): Promise<Buffer
   const changes = [{ audio_out: formatAudioFormat(PCM) }, { delivery: 'forward' }];
   changes.push({ delivery: 'mix' }, { audio_out: 'opus' });
   for (const [i, change] of changes.entries()) {
-    await bob.until('a second more', () => bob.frames.length >= (i + 1) * 48 || undefined);
+    const isSecondMore = () => bob.frames.length >= (i + 1) * 48 || undefined;
+    await bob.until('a second more', isSecondMore, HEARD_WITHIN_MS);
     await bob.ask({ type: 'configure', ...change }, 'configured');
   }
   await spoken;
@@ -105,12 +108,21 @@ async function hearStretches(packets: Buffer[], attempt: number): Promise<Buffer
   return bob.frames;
 }
 
+type Note = (waitedMs: number) => void;
+
+/** Has a speaker send another format from now on. The time until the answer is heard as a pause. */
+async function changeFormat(speaker: TestClient, audio: string, note: Note): Promise<void> {
+  const askedAtMs = performance.now();
+  await speaker.ask({ type: 'configure', audio }, 'configured');
+  note(performance.now() - askedAtMs);
+}
+
 /** A word as Opus, and the same word as samples. */
-async function hearTwoFormats(word: Float32Array, attempt: number) {
+async function hearTwoFormats(word: Float32Array, attempt: number, note: Note) {
   const packets = await encodeOpus(word);
   const room = await openRoom(enter, `words ${attempt}`, OPUS);
   await play(room.speaker, packets);
-  await room.speaker.ask({ type: 'configure', audio: formatAudioFormat(PCM) }, 'configured');
+  await changeFormat(room.speaker, formatAudioFormat(PCM), note);
   await play(room.speaker, sampleMessages(PCM, word));
   const heard = [room.opus, room.pcm];
   await untilHeard('all is heard', () => heard.every(({ frames }) => frames.length * 20 >= 1160));
@@ -127,6 +139,8 @@ const FORMATS_OF_TONE = [
 const PART_MS = 700;
 const ALL_PARTS_MS = FORMATS_OF_TONE.length * PART_MS;
 
+type Parts = Awaited<ReturnType<typeof sayParts>>;
+
 /** Parts of one tone, each in another format. */
 const sayParts = () =>
   Promise.all(
@@ -141,10 +155,10 @@ const sayParts = () =>
     }),
   );
 
-async function hearParts(parts: Awaited<ReturnType<typeof sayParts>>, attempt: number) {
+async function hearParts(parts: Parts, attempt: number, note: Note) {
   const room = await openRoom(enter, `formats ${attempt}`, OPUS);
   for (const [i, { name, messages }] of parts.entries()) {
-    if (i > 0) await room.speaker.ask({ type: 'configure', audio: name }, 'configured');
+    if (i > 0) await changeFormat(room.speaker, name, note);
     await play(room.speaker, messages);
   }
   await untilHeard('all is heard', () => room.pcm.frames.length * 20 >= ALL_PARTS_MS - 100);
@@ -194,20 +208,21 @@ describe('said in rooms of their own, all at once', () => {
     const steady = await opusTone(TONE_HZ, AMPLITUDE, 5000);
     const parts = await sayParts();
     const bursts = await Promise.all(FORMATS_OF_BURST.map(sayBurst));
-    heard = await undisturbed((number) => hearAll(steady, parts, bursts, number));
+    heard = await undisturbed((number, note) => hearAll(steady, parts, bursts, number, note));
   });
 
   async function hearAll(
     steady: Buffer[],
-    parts: Awaited<ReturnType<typeof sayParts>>,
+    parts: Parts,
     bursts: Buffer[][],
     attempt: number,
+    note: Note,
   ) {
     const [inPauses, stretches, twoFormats, inParts, ofBursts] = await Promise.all([
       hearPauses(pauses, attempt),
       hearStretches(steady, attempt),
-      hearTwoFormats(word, attempt),
-      hearParts(parts, attempt),
+      hearTwoFormats(word, attempt, note),
+      hearParts(parts, attempt, note),
       Promise.all(bursts.map((burst, i) => hearBurst(FORMATS_OF_BURST[i]!, burst, attempt))),
     ]);
     return { inPauses, stretches, twoFormats, inParts, ofBursts };
