@@ -1,0 +1,41 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect, test } from 'vitest';
+import { undisturbed } from '../support/listening.ts';
+import { watchStalls } from '../support/stalls.ts';
+
+/** Longer than any stall of the machine itself should be, ms. */
+const STALL_MS = 500;
+
+function stall(): void {
+  const startMs = performance.now();
+  while (performance.now() - startMs < STALL_MS);
+}
+
+test('a stall of this process is seen', async () => {
+  const longestStallMs = await watchStalls();
+  await sleep(20);
+  stall();
+  await sleep(20);
+  expect(longestStallMs()).toBeGreaterThan(STALL_MS);
+  // A stall that has ended is not that of who watches next.
+  const longestLaterMs = await watchStalls();
+  await sleep(20);
+  expect(longestLaterMs()).toBeLessThan(STALL_MS);
+});
+
+test('of recordings the least disturbed is judged, failed or not', async () => {
+  const recorded = await undisturbed(async (number) => {
+    await sleep(20);
+    if (number === 1) stall();
+    await sleep(20);
+    return number;
+  });
+  expect(recorded).toBeGreaterThan(1);
+  const failed = undisturbed(async (number) => {
+    await sleep(20);
+    if (number > 1) throw new Error('nothing is heard');
+    stall();
+    await sleep(20);
+  });
+  await expect(failed).rejects.toThrow('nothing is heard');
+});
