@@ -51,3 +51,23 @@ export async function watchStalls(): Promise<() => number> {
     return Math.max(loop.max, ...stallsNs.map(Number)) / 1e6;
   };
 }
+
+/** Greatest step of {@link awakeMs} between two looks, ms. */
+const LONGEST_STEP_MS = 20;
+
+let [awakeBeforeMs, lookedMs] = [0, 0];
+let looking: NodeJS.Timeout | undefined;
+
+/**
+ * Reads a clock, ms, that stops while this process is kept from its work: what other processes do in a time that it measures is not
+ * taken for longer than it was. It runs from its first reading on.
+ */
+export function awakeMs(): number {
+  if (!looking) {
+    lookedMs = performance.now();
+    looking = setInterval(() => {
+      [awakeBeforeMs, lookedMs] = [awakeMs(), performance.now()];
+    }, LOOK_EVERY_MS).unref();
+  }
+  return awakeBeforeMs + Math.min(performance.now() - lookedMs, LONGEST_STEP_MS);
+}

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { undisturbed } from '../support/listening.ts';
-import { watchStalls } from '../support/stalls.ts';
+import { awakeMs, watchStalls } from '../support/stalls.ts';
 
 /** Longer than any stall of the machine itself should be, ms. */
 const STALL_MS = 500;
@@ -21,6 +21,16 @@ test('a stall of this process is seen', async () => {
   const longestLaterMs = await watchStalls();
   await sleep(20);
   expect(longestLaterMs()).toBeLessThan(STALL_MS);
+});
+
+test('the clock stops in a stall, and goes on after it', async () => {
+  const startMs = awakeMs();
+  await sleep(20);
+  stall();
+  expect(awakeMs() - startMs).toBeLessThan(STALL_MS / 2);
+  await sleep(20);
+  expect(awakeMs() - startMs).toBeLessThan(STALL_MS / 2);
+  await expect.poll(() => awakeMs() - startMs).toBeGreaterThan(STALL_MS / 2);
 });
 
 test('of recordings the least disturbed is judged, failed or not', async () => {
