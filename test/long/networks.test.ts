@@ -18,7 +18,7 @@ import { PageEar } from '../support/page-ear.ts';
 import { GatewayProcess } from '../support/process.ts';
 import { TestProxy } from '../support/proxy.ts';
 import { describeSeam, risingTone } from '../support/rising-tone.ts';
-import { PCM } from '../support/listening.ts';
+import { PCM, undisturbed } from '../support/listening.ts';
 import { SETTLING } from '../support/settling.ts';
 import { slownessOfMachine } from '../support/slowness.ts';
 import { encodeOpus, keepPlaying, sampleMessages } from '../support/sound.ts';
@@ -84,19 +84,32 @@ async function changesTo(kind: 'webrtc' | 'websocket', withinMs: number): Promis
   await legacy.until(`Ada over ${kind}`, isTold, withinMs * slowness);
 }
 
-/** Records what both ends hear, until `stop()`. */
+/** Records what both ends hear, until `stop()`, or `end()`, whose result describes it later. */
 async function record() {
   await pageEar.start();
   legacyEar.start();
-  return {
-    stop: async () => {
-      const [here, there] = [await legacyEar.stop(), await pageEar.stop()];
+  const end = async () => {
+    const decode = legacyEar.end();
+    const there = await pageEar.stop();
+    return async () => {
+      const here = await decode();
       return {
         atLegacy: { ...describeSeam(here), gapMs: here.gapMs },
         atBrowser: describeSeam(there),
       };
-    },
+    };
   };
+  return { end, stop: async () => (await end())() };
+}
+
+/** Records what both ends hear for a while, on a machine that does not stall. */
+async function recordFor(ms: number) {
+  const describeIt = await undisturbed(async () => {
+    const recording = await record();
+    await sleep(ms);
+    return recording.end();
+  });
+  return describeIt();
 }
 
 /** Figures of a test, for the table in docs/client.md. */
@@ -155,10 +168,7 @@ describe.skipIf(!Hosts.arePossible)('a browser', () => {
   const joinBy = async (path: string) => {
     const heardMs = await join();
     await expect.poll(pathNow, SETTLING).toBe(path);
-    const recording = await record();
-    await sleep(1500);
-    const { atLegacy, atBrowser } = await recording.stop();
-    return { heardMs, atLegacy, atBrowser };
+    return { heardMs, ...(await recordFor(1500)) };
   };
 
   test.for<[string, Block, string]>([
@@ -315,9 +325,7 @@ describe.skipIf(!Hosts.arePossible)('a browser', () => {
     await join();
     for (const percent of [5, 15, 30]) {
       setNetwork(losing(percent, 'udp'));
-      const recording = await record();
-      await sleep(6000);
-      const { atLegacy, atBrowser } = await recording.stop();
+      const { atLegacy, atBrowser } = await recordFor(6000);
       await annotate(inWords({ percent, atLegacy, atBrowser }));
       const least = percent < 30 ? 0.9 : 0.85;
       expect(Math.min(atLegacy.share, atBrowser.share)).toBeGreaterThan(least);
@@ -334,9 +342,7 @@ describe.skipIf(!Hosts.arePossible)('a browser', () => {
     await browser.page.goto(pageWith('websocket'));
     await join();
     setNetwork(losing(5, 'tcp'));
-    const recording = await record();
-    await sleep(15_000);
-    const { atLegacy, atBrowser } = await recording.stop();
+    const { atLegacy, atBrowser } = await recordFor(15_000);
     await annotate(inWords({ atLegacy, atBrowser }));
     expect(Math.min(atLegacy.share, atBrowser.share)).toBeGreaterThan(0.9);
     expect(await pathNow()).toBe('websocket');
