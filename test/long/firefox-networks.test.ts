@@ -42,7 +42,7 @@ let firefox: TestFirefox;
 /** The gateway, at an address to which browsers give a microphone. */
 let proxy: TestProxy;
 
-/** Slowness of the machine when a test begins (decision 191): the durations that it promises are longer by this factor. */
+/** Slowness of the machine (decision 191) when a test begins, or later if that is greater: the durations that it promises are longer by this factor. */
 let slowness: number;
 let cleanUps: AsyncDisposableStack;
 let legacy: TestClient;
@@ -58,6 +58,12 @@ function forgetNetworks(): void {
 }
 
 const pathNow = () => firefox.page.evaluate(audioPath);
+
+/** Leaves the page, and measures the machine anew without its load. */
+async function measureAgain(): Promise<void> {
+  await firefox.page.goto('about:blank');
+  slowness = Math.max(slowness, await slownessOfMachine());
+}
 
 /** Records what both ends hear, until `stop()`, or `end()`, whose result describes it later. */
 function record() {
@@ -223,6 +229,7 @@ describe.skipIf(!Hosts.arePossible)('Firefox', () => {
     setNetwork(block);
     const figures = await joinBy(path);
     await annotate(inWords(figures));
+    await measureAgain();
     expect(figures).toMatchObject(GOOD);
   });
 
@@ -231,7 +238,6 @@ describe.skipIf(!Hosts.arePossible)('Firefox', () => {
   }) => {
     const figures = await joinBy('udp');
     await annotate(inWords(figures));
-    expect(figures).toMatchObject(GOOD);
 
     await firefox.page.click('#mute');
     await legacy.next('peer_changed');
@@ -253,8 +259,10 @@ describe.skipIf(!Hosts.arePossible)('Firefox', () => {
     await legacyEar.soundedMs();
     const change = await recordCut(NO_WEBRTC);
     await annotate(inWords(change));
-    expect(change).toMatchObject(OVER);
     expect(typesTold()).not.toContain('peer_left');
+    await measureAgain();
+    expect(figures).toMatchObject(GOOD);
+    expect(change).toMatchObject(OVER);
   });
 
   test.for<[string, Block]>([
@@ -264,8 +272,9 @@ describe.skipIf(!Hosts.arePossible)('Firefox', () => {
     await joinBy('udp');
     const figures = await recordCut(block);
     await annotate(inWords(figures));
-    expect(figures).toMatchObject(OVER);
     expect(typesTold()).not.toContain('peer_left');
+    await measureAgain();
+    expect(figures).toMatchObject(OVER);
   });
 
   test('WebRTC cut and mended: back with 100 ms missing at most', async ({ annotate }) => {

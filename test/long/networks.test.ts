@@ -37,7 +37,7 @@ let gateway: { url: string; apiKey: string };
 let safeUrl: string;
 let tone: Buffer[];
 
-/** Slowness of the machine when a test begins (decision 191): the durations that it promises are longer by this factor. */
+/** Slowness of the machine (decision 191) when a test begins, or later if that is greater: the durations that it promises are longer by this factor. */
 let slowness: number;
 let cleanUps: AsyncDisposableStack;
 let legacy: TestClient;
@@ -82,6 +82,12 @@ async function changesTo(kind: 'webrtc' | 'websocket', withinMs: number): Promis
       .slice(told)
       .find((message) => message.type === 'peer_changed' && message.kind === kind);
   await legacy.until(`Ada over ${kind}`, isTold, withinMs * slowness);
+}
+
+/** Closes the browser, and measures the machine anew without its load. */
+async function measureAgain(): Promise<void> {
+  await browser.close();
+  slowness = Math.max(slowness, await slownessOfMachine());
 }
 
 /** Records what both ends hear, until `stop()`, or `end()`, whose result describes it later. */
@@ -179,6 +185,7 @@ describe.skipIf(!Hosts.arePossible)('a browser', () => {
     setNetwork(block);
     const figures = await joinBy(path);
     await annotate(inWords(figures));
+    await measureAgain();
     expect(figures).toMatchObject(GOOD);
   });
 
@@ -192,7 +199,6 @@ describe.skipIf(!Hosts.arePossible)('a browser', () => {
       setNetwork(block);
       const figures = await joinBy('websocket');
       await annotate(inWords(figures));
-      expect(figures).toMatchObject(GOOD);
       const againMs: number[] = [];
       while (againMs.length < 3) {
         const told = legacy.messages.length;
@@ -204,6 +210,8 @@ describe.skipIf(!Hosts.arePossible)('a browser', () => {
         await expect.poll(pathNow, SETTLING).toBe('websocket');
       }
       await annotate(inWords({ againMs }));
+      await measureAgain();
+      expect(figures).toMatchObject(GOOD);
       // The machine has two cores for all of this: the fastest tells what the client waits for.
       // Less than the 2.5 s that a client waits which has forgotten that WebRTC is blocked.
       expect(Math.min(...againMs)).toBeLessThan(Math.min(1000 * slowness, 2400));
@@ -225,11 +233,12 @@ describe.skipIf(!Hosts.arePossible)('a browser', () => {
     await sleep(1500);
     const { atLegacy, atBrowser } = await recording.stop();
     await annotate(inWords({ atLegacy, atBrowser }));
+    expect(namesOf('peer_left')).toEqual([]);
+    await measureAgain();
     // Less than the 8 s after which a path is noticed to be dead of which no audio is missed.
     const mostMs = Math.min(3000 * slowness, 7000);
     expect(atLegacy.gapMs).toBeLessThan(mostMs);
     expect(atBrowser.gapMs).toBeLessThan(mostMs);
-    expect(namesOf('peer_left')).toEqual([]);
   });
 
   test.for<[string, Block, string]>([
@@ -245,12 +254,15 @@ describe.skipIf(!Hosts.arePossible)('a browser', () => {
       await expect.poll(status, SETTLING).toContain('You are in the room');
       const cutMs = Date.now();
       setNetwork(block);
-      await expect.poll(status, { timeout: 5000 * slowness, interval: 50 }).toContain(words);
-      await annotate(inWords({ words, saidMs: Date.now() - cutMs }));
+      await expect.poll(status, { ...SETTLING, interval: 50 }).toContain(words);
+      const saidMs = Date.now() - cutMs;
+      await annotate(inWords({ words, saidMs }));
       setNetwork(OPEN);
       await expect.poll(status, SETTLING).toContain('You are in the room');
       expect(namesOf('peer_changed')).toEqual([]);
       expect(namesOf('peer_left')).toEqual([]);
+      await measureAgain();
+      expect(saidMs).toBeLessThan(5000 * slowness);
     },
   );
 
@@ -315,9 +327,10 @@ describe.skipIf(!Hosts.arePossible)('a browser', () => {
     // change of six is enough.
     let leastMs = Infinity;
     for (let i = 0; i < 6 && leastMs > 100; i += 1) leastMs = Math.min(leastMs, await attempt());
-    expect(silentMs).toBeLessThan(10_000 * slowness);
     expect(leastMs).toBeLessThanOrEqual(100);
     expect(namesOf('peer_left')).toEqual([]);
+    await measureAgain();
+    expect(silentMs).toBeLessThan(10_000 * slowness);
   }, 400_000);
 
   test('5, 15 and 30 % of UDP lost: WebRTC is kept', async ({ annotate }) => {
