@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { undisturbed } from '../support/listening.ts';
+import { leastOf, undisturbed } from '../support/listening.ts';
 import { awakeMs, watchStalls } from '../support/stalls.ts';
 
 /** Longer than any stall of the machine itself should be, ms. */
@@ -48,4 +48,21 @@ test('of recordings the least disturbed is judged, failed or not', async () => {
     await sleep(20);
   });
   await expect(failed).rejects.toThrow('nothing is heard');
+});
+
+test('what depends on chance is measured until it is small enough, at most six times without a stall', async () => {
+  const recordings = [3, 2, 1, 0];
+  const measure = async (recorded: number) => 10 * recorded;
+  expect(await leastOf(async () => recordings.shift()!, measure, 10)).toBe(10);
+  expect(recordings).toEqual([0]);
+  let recorded = 0;
+  const record = async () => {
+    recorded += 1;
+    await sleep(20);
+    if (recorded === 1) stall();
+    await sleep(20);
+    return 2;
+  };
+  expect(await leastOf(record, measure, 10)).toBe(20);
+  expect(recorded).toBeGreaterThan(6);
 });
