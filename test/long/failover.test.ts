@@ -64,8 +64,7 @@ test('the primary is killed under load: calls go on, newcomers get in, minutes a
   await newcomers.close();
   const refused = newcomers.arrivals.find(({ isIn }) => !isIn)!;
   const awayMs = newcomers.firstInAfter(refused.atMs)!.atMs - killedMs;
-  // Less than Redis was away. The sound is sent and measured in this process, which a slow machine
-  // holds up.
+  // Less than Redis was away.
   const mostMs = Math.min(awayMs, 2000 * (await slownessOfMachine()));
   expect(Math.max(...gapsMs)).toBeLessThan(mostMs);
 

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { TestBrowser } from '../support/browser.ts';
+import { undisturbed } from '../support/listening.ts';
 import { BURST_EVERY_MS, measureBursts } from '../support/mouth-to-ear.ts';
 import { watchSlowness } from '../support/slowness.ts';
 import { pcmTone } from '../support/sound.ts';
@@ -37,13 +38,17 @@ test.for(['websocket', 'webrtc'])(
     await ear.join('kitchen', 'Bob', used.gateway.apiKey);
     await sleep(SETTLING_MS);
     const statsOf = () => ear.page.evaluate(() => window.partyline?.stats());
-    // Statistics are of the time since the last call.
-    await statsOf();
-    const fromMs = Date.now();
-    await sleep(BURSTS * BURST_EVERY_MS);
-    const stats = await statsOf();
-    const said = (await burstsOf(mouth)).filter((atMs) => atMs > fromMs).slice(0, -1);
-    const heard = await burstsOf(ear);
+    const { stats, said, heard } = await undisturbed(async () => {
+      // Statistics are of the time since the last call.
+      await statsOf();
+      const fromMs = Date.now();
+      await sleep(BURSTS * BURST_EVERY_MS);
+      return {
+        stats: await statsOf(),
+        said: (await burstsOf(mouth)).filter((atMs) => atMs > fromMs).slice(0, -1),
+        heard: await burstsOf(ear),
+      };
+    });
     const delaysMs = said
       .flatMap((atMs) => {
         const heardMs = heard.find((ms) => ms >= atMs && ms < atMs + BURST_EVERY_MS);

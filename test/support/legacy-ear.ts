@@ -25,10 +25,17 @@ export class LegacyEar {
   }
 
   /** @returns what came since `start()`, put together, and the longest time between two packets beyond their length, ms */
-  async stop(): Promise<Heard & { gapMs: number }> {
+  stop(): Promise<Heard & { gapMs: number }> {
+    return this.end()();
+  }
+
+  /** Ends what `start()` began. @returns what decodes it, and tells as much as `stop()` */
+  end(): () => Promise<Heard & { gapMs: number }> {
     const packets = this.#packets.splice(0);
-    const samples = await decodeOpus(packets.map(({ packet }) => packet));
-    const waitsMs = packets.slice(1).map(({ atMs }, i) => atMs - packets[i]!.atMs - 20);
-    return { samples, rateHz: 48_000, gapMs: Math.max(0, ...waitsMs) };
+    return async () => {
+      const samples = await decodeOpus(packets.map(({ packet }) => packet));
+      const waitsMs = packets.slice(1).map(({ atMs }, i) => atMs - packets[i]!.atMs - 20);
+      return { samples, rateHz: 48_000, gapMs: Math.max(0, ...waitsMs) };
+    };
   }
 }

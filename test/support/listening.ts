@@ -1,4 +1,3 @@
-import { monitorEventLoopDelay } from 'node:perf_hooks';
 import {
   type AudioFormat,
   type DeclaredFormat,
@@ -9,6 +8,7 @@ import type { TestClient } from './client.ts';
 import { eventually } from './gateway.ts';
 import { findGlitches } from './glitches.ts';
 import { amplitudeOf, decodeOpus, energyOf, joinSamples, play, toDb } from './sound.ts';
+import { watchStalls } from './stalls.ts';
 import type { GatewayInUse } from './use-gateway.ts';
 
 /** Helpers of tests that listen to the audio of a real gateway, on a machine that is not always on time. */
@@ -104,9 +104,9 @@ export async function forgetHeard(clients: TestClient[]): Promise<void> {
   for (const { frames } of clients) frames.length = 0;
 }
 
-/** Longer than this the gateway does not bridge what this process, in which it runs too, was kept from doing. */
+/** Longer than this the gateway does not bridge what it was kept from doing. */
 const MAX_STALL_MS = 60;
-/** An attempt that was never kept for longer is not made again: the rest of the machine may stall a little longer than what measures it. */
+/** An attempt without a longer stall is not made again: processes may be kept from their work a little longer than what measures it. */
 const FEW_STALLS_MS = 40;
 const MAX_ATTEMPTS = 8;
 /** Attempts of which the least disturbed is taken, if it was below {@link MAX_STALL_MS}. */
@@ -115,35 +115,61 @@ const ENOUGH_ATTEMPTS = 3;
 const LAST_ATTEMPT_AFTER_MS = 50_000;
 
 /**
- * Makes a recording again if this process was kept from its work meanwhile: what is heard then is the machine, not the gateway. `attempt`
- * records only, and is judged when it has been returned; the least disturbed one is.
+ * Makes a recording again if this process, or a core of the machine, stalled meanwhile: what is heard then is the machine, not the gateway.
+ * `attempt` records only, and is judged when it has been returned; the least disturbed one is.
  * @param attempt gets its number, for rooms of its own; one whose clients were there before begins with {@link forgetHeard}, and
  *   returns copies of what they hear; and `note`, which it calls with waits for other processes that lengthen what is heard, ms: the
  *   longest counts like a stall of this process
+ * @param lastAfterMs time after which no further attempt is begun
  */
 export async function undisturbed<T>(
   attempt: (number: number, note: (waitedMs: number) => void) => Promise<T>,
+  lastAfterMs = LAST_ATTEMPT_AFTER_MS,
 ): Promise<T> {
   const startMs = performance.now();
   let best: { stallMs: number; outcome: PromiseSettledResult<T> } | undefined;
   for (let number = 1; ; number += 1) {
-    const stalls = monitorEventLoopDelay({ resolution: 5 });
-    stalls.enable();
+    const longestStallMs = await watchStalls();
     let notedMs = 0;
     const note = (waitedMs: number) => {
       notedMs = Math.max(notedMs, waitedMs);
     };
     const [outcome] = await Promise.allSettled([attempt(number, note)]);
-    stalls.disable();
-    const stallMs = Math.max(stalls.max / 1e6, notedMs);
+    const stallMs = Math.max(longestStallMs(), notedMs);
     if (!best || stallMs < best.stallMs) best = { stallMs, outcome };
     const isEnough = number >= ENOUGH_ATTEMPTS && best.stallMs < MAX_STALL_MS;
-    const isLast = number === MAX_ATTEMPTS || performance.now() - startMs > LAST_ATTEMPT_AFTER_MS;
+    const isLast = number === MAX_ATTEMPTS || performance.now() - startMs > lastAfterMs;
     if (best.stallMs >= FEW_STALLS_MS && !isEnough && !isLast) continue;
     // A disturbed attempt may have waited for something that never comes.
     if (best.outcome.status === 'rejected') throw best.outcome.reason;
     return best.outcome.value;
   }
+}
+
+/** Attempts of {@link leastOf} without a stall, after which there is no further one. */
+const MOST_UNSTALLED = 6;
+/** Time after which it makes no further attempt, ms. */
+const LAST_MEASURED_AFTER_MS = 200_000;
+
+/**
+ * Records again until what is measured in it is small enough: it depends on chance, and is greater on a machine that stalls.
+ * @returns the least that was measured
+ */
+export async function leastOf<T>(
+  record: () => Promise<T>,
+  measure: (recorded: T) => Promise<number>,
+  enough: number,
+): Promise<number> {
+  const startMs = performance.now();
+  let [least, unstalled] = [Infinity, 0];
+  do {
+    const longestStallMs = await watchStalls();
+    const recorded = await record();
+    if (longestStallMs() < FEW_STALLS_MS) unstalled += 1;
+    least = Math.min(least, await measure(recorded));
+    if (performance.now() - startMs > LAST_MEASURED_AFTER_MS) break;
+  } while (least > enough && unstalled < MOST_UNSTALLED);
+  return least;
 }
 
 /** One who sends, and two who hear it as Opus and as samples, in a room of their own. */

@@ -34,6 +34,10 @@ export type Seam = {
   share: number;
 };
 
+/** Returns the most that is missing or repeated at several listeners, ms. */
+export const worstOf = (...seams: Seam[]): number =>
+  Math.max(...seams.flatMap(({ missingMs, repeatedMs }) => [missingMs, repeatedMs]));
+
 /** Describes what became of the tone between its first and its last moment. */
 export function describeSeam({ samples, rateHz }: Heard): Seam {
   const hop = (rateHz * HOP_MS) / 1000;

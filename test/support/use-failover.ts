@@ -6,6 +6,7 @@ import { type FailoverOptions, FailoverRedis } from './failover.ts';
 import { silentLog } from './gateway.ts';
 import { GatewayProcess } from './process.ts';
 import { keepPlaying, opusTone } from './sound.ts';
+import { awakeMs } from './stalls.ts';
 
 /** A gateway as its clients know it. */
 type Address = { url: string; apiKey: string };
@@ -50,12 +51,12 @@ export async function summaryOf({ url, apiKey }: Address) {
   return summary;
 }
 
-/** Measures the time between two frames from now on. @returns tells the longest, ms */
+/** Measures the time between two frames from now on, without that in which this process was kept from its work. @returns tells the longest, ms */
 export function longestGap(client: TestClient): () => number {
-  let lastMs = performance.now();
+  let lastMs = awakeMs();
   let longestMs = 0;
   const look = () => {
-    const nowMs = performance.now();
+    const nowMs = awakeMs();
     longestMs = Math.max(longestMs, nowMs - lastMs);
     lastMs = nowMs;
   };

@@ -1,0 +1,73 @@
+import { once } from 'node:events';
+import { availableParallelism } from 'node:os';
+import { monitorEventLoopDelay } from 'node:perf_hooks';
+import { Worker } from 'node:worker_threads';
+
+/**
+ * Stalls: a machine with many guests gives one of them nothing for a while, or one core less. A process that runs on the other core
+ * meanwhile does not see it; the gateway, its media worker, or the browser may be on that core.
+ */
+
+/** Cores that are watched at most: on a machine with more, a test needs few of them. */
+const MOST_CORES = 4;
+/** Time between two looks of this process, and of a core's thread, which costs 1 % of the core. */
+const LOOK_EVERY_MS = 5;
+const CORE_LOOK_EVERY_MS = 10;
+
+/** Notes of the threads that watch the cores of this machine until this process ends. */
+let cores: Promise<BigInt64Array[]> | undefined;
+
+/** Starts a thread on a core. @returns what it notes: the longest time between two looks, and the last look, ns of `process.hrtime` */
+async function watchCore(core: number): Promise<BigInt64Array> {
+  const noted = new BigInt64Array(new SharedArrayBuffer(3 * 8));
+  const worker = new Worker(new URL('./core-watch.ts', import.meta.url), {
+    workerData: { core, noted, everyMs: CORE_LOOK_EVERY_MS },
+  });
+  await once(worker, 'message');
+  worker.unref();
+  return noted;
+}
+
+/**
+ * Watches this process and the cores of the machine from now on, for one caller at a time. A core that one process fills does not count
+ * as stalled: a thread that only looks at the time has it within 20 ms.
+ * @returns what ends that, and tells the longest stall, ms
+ */
+export async function watchStalls(): Promise<() => number> {
+  const count = Math.min(availableParallelism(), MOST_CORES);
+  cores ??= Promise.all(Array.from({ length: count }, (_, core) => watchCore(core)));
+  const watched = await cores;
+  for (const noted of watched) Atomics.store(noted, 0, 0n);
+  const loop = monitorEventLoopDelay({ resolution: LOOK_EVERY_MS });
+  loop.enable();
+  return () => {
+    loop.disable();
+    const nowNs = process.hrtime.bigint();
+    const stallsNs = watched.flatMap((noted) => [
+      Atomics.load(noted, 0),
+      // One that has not ended.
+      nowNs - Atomics.load(noted, 1),
+    ]);
+    return Math.max(loop.max, ...stallsNs.map(Number)) / 1e6;
+  };
+}
+
+/** Greatest step of {@link awakeMs} between two looks, ms. */
+const LONGEST_STEP_MS = 20;
+
+let [awakeBeforeMs, lookedMs] = [0, 0];
+let looking: NodeJS.Timeout | undefined;
+
+/**
+ * Reads a clock, ms, that stops while this process is kept from its work: what other processes do in a time that it measures is not
+ * taken for longer than it was. It runs from its first reading on.
+ */
+export function awakeMs(): number {
+  if (!looking) {
+    lookedMs = performance.now();
+    looking = setInterval(() => {
+      [awakeBeforeMs, lookedMs] = [awakeMs(), performance.now()];
+    }, LOOK_EVERY_MS).unref();
+  }
+  return awakeBeforeMs + Math.min(performance.now() - lookedMs, LONGEST_STEP_MS);
+}

@@ -1,0 +1,68 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect, test } from 'vitest';
+import { leastOf, undisturbed } from '../support/listening.ts';
+import { awakeMs, watchStalls } from '../support/stalls.ts';
+
+/** Longer than any stall of the machine itself should be, ms. */
+const STALL_MS = 500;
+
+function stall(): void {
+  const startMs = performance.now();
+  while (performance.now() - startMs < STALL_MS);
+}
+
+test('a stall of this process is seen', async () => {
+  const longestStallMs = await watchStalls();
+  await sleep(20);
+  stall();
+  await sleep(20);
+  expect(longestStallMs()).toBeGreaterThan(STALL_MS);
+  // A stall that has ended is not that of who watches next.
+  const longestLaterMs = await watchStalls();
+  await sleep(20);
+  expect(longestLaterMs()).toBeLessThan(STALL_MS);
+});
+
+test('the clock stops in a stall, and goes on after it', async () => {
+  const startMs = awakeMs();
+  await sleep(20);
+  stall();
+  expect(awakeMs() - startMs).toBeLessThan(STALL_MS / 2);
+  await sleep(20);
+  expect(awakeMs() - startMs).toBeLessThan(STALL_MS / 2);
+  await expect.poll(() => awakeMs() - startMs).toBeGreaterThan(STALL_MS / 2);
+});
+
+test('of recordings the least disturbed is judged, failed or not', async () => {
+  const recorded = await undisturbed(async (number) => {
+    await sleep(20);
+    if (number === 1) stall();
+    await sleep(20);
+    return number;
+  });
+  expect(recorded).toBeGreaterThan(1);
+  const failed = undisturbed(async (number) => {
+    await sleep(20);
+    if (number > 1) throw new Error('nothing is heard');
+    stall();
+    await sleep(20);
+  });
+  await expect(failed).rejects.toThrow('nothing is heard');
+});
+
+test('what depends on chance is measured until it is small enough, at most six times without a stall', async () => {
+  const recordings = [3, 2, 1, 0];
+  const measure = async (recorded: number) => 10 * recorded;
+  expect(await leastOf(async () => recordings.shift()!, measure, 10)).toBe(10);
+  expect(recordings).toEqual([0]);
+  let recorded = 0;
+  const record = async () => {
+    recorded += 1;
+    await sleep(20);
+    if (recorded === 1) stall();
+    await sleep(20);
+    return 2;
+  };
+  expect(await leastOf(record, measure, 10)).toBe(20);
+  expect(recorded).toBeGreaterThan(6);
+});
