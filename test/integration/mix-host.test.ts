@@ -9,12 +9,15 @@ import { eventually } from '../support/gateway.ts';
 import { findGlitches } from '../support/glitches.ts';
 import { undisturbed } from '../support/listening.ts';
 import { amplitudeOf, decodeOpus, opusTone, peakHz } from '../support/sound.ts';
+import { watchNoCores } from '../support/stalls.ts';
 
 const CODEC_SETTINGS = { bitrateBps: 32_000, complexity: 5 };
 /** Mixing time per tick that is too much for this thread, and not for two, ms. */
 const CROWDED_MS = 13;
 const SPEAKERS = 8;
 const TONE_HZ = 600;
+
+watchNoCores();
 
 /** The threads that were started, as the process learns of them. */
 const threads: Worker[] = [];
