@@ -68,7 +68,7 @@ test('speech on one node is heard on the other from its first packet, and the sp
   const bob = await enter(b!, 'bob');
   const carol = await enter(b!, 'carol');
   await alice.until('both', () => typesOf(alice).filter((t) => t === 'peer_joined')[1]);
-  // After more than a second of even sound a stall of 400 ms of this process would count as a pause.
+  // After more than a second of even sound a stall of 400 ms would count as a pause.
   const tone = await opusTone(1000, 0.5, 1000);
   await play(alice, tone);
   for (const listener of [bob, carol]) {

@@ -37,7 +37,7 @@ const FIRST_WORD = 2;
 /** Word in the middle of which a listener vanishes, and the position in it. */
 const CUT_WORD = 3;
 const AT_SHARE = 0.3;
-/** Time after which it is back, ms: it finds the rest of the word. What is longer counts like a stall. */
+/** Time after which it is back, ms: more counts like a stall, in which too little of the word is left. */
 const MOST_AWAY_MS = 100;
 const FRAME_SAMPLES = 960;
 /** Sound that a player holds for when frames are late. */
