@@ -111,20 +111,23 @@ export class CcuLeases {
 
   /**
    * Takes a lease for half of a peer.
-   * @returns the lease, or the location of the session that it must join instead
+   * @returns the lease, or the id of the session that it must join instead
    * @throws {PartylineError} as {@link admit} does
    */
   async admitHalf(
     holder: LeaseHolder,
     maxCcu: number,
     { place, joins, replaces }: HalfOfPeer,
-  ): Promise<Admission | { elsewhere: LastLocation }> {
+  ): Promise<Admission | { elsewhere: string }> {
     const words = ['0', place.sessionId, '', JSON.stringify(place), joins, replaces];
     // The place that the admission stores is of no use to anyone else.
     const failed = { keepSettingsMs: 0, isWithdrawn: false };
     const reply = await this.#askForLease(holder, maxCcu, words, failed);
-    const elsewhere = reply[0] === -2 ? parseLocation(reply[2]) : undefined;
-    if (elsewhere) return { elsewhere };
+    if (reply[0] === -2) {
+      // Not `parseLocation`: a newer build may have stored a kind that this one does not know.
+      const { sessionId } = JSON.parse(reply[2] ?? '') as { sessionId: string };
+      return { elsewhere: sessionId };
+    }
     const admission = this.#readAdmission(holder, maxCcu, place.sessionId, reply);
     this.#notes.keep(holder, 'place', JSON.stringify(place));
     return admission;

@@ -363,7 +363,7 @@ test('two halves that come at once to two nodes: one takes the lease, and the ot
   ]);
   const [elsewhere] = admitted.filter((each) => 'elsewhere' in each);
   expect(admitted.filter((each) => 'order' in each)).toHaveLength(1);
-  expect(elsewhere).toMatchObject({ elsewhere: { room: 'a' } });
+  expect(elsewhere).toEqual({ elsewhere: expect.stringMatching(/^whip:n[12]-1$/) });
   expect(await leases.one.count(1)).toBe(1);
   // A session of another room is replaced, as is one that is not joined, and one of the same node.
   for (const later of [half('n3', 'b'), half('n4', 'b', ''), half('n4', 'b')]) {
@@ -374,4 +374,16 @@ test('two halves that come at once to two nodes: one takes the lease, and the ot
   const socket = await leases.one.admit(holder('socket'), 5, false);
   expect(socket.lastLocation).toMatchObject({ sessionId: 'whip:n4-1' });
   expect(await leases.one.count(1)).toBe(1);
+});
+
+test('a half finds the session of a later build, whose place has a kind that this one does not know, and takes no lease', async () => {
+  await using leases = await openTwo();
+  const sessionId = 'whip:later-1';
+  const place = { sessionId, room: 'a', kind: 'webrtc' } as const;
+  await leases.one.admitHalf(holder('there'), 5, { place, joins: 'whip:', replaces: '' });
+  const stored = JSON.stringify({ ...place, kind: 'another' });
+  await leases.redis.run((client) => client.hSet(leaseKeys(1)[2]!, 'alice', stored));
+  const half = { place: { ...place, sessionId: 'whip:own-1' }, joins: 'whip:' };
+  const admitted = leases.other.admitHalf(holder('here'), 5, { ...half, replaces: 'whip:own' });
+  expect(await admitted).toEqual({ elsewhere: sessionId });
 });
