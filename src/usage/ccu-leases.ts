@@ -230,7 +230,7 @@ export class CcuLeases {
     const leaving = [...this.#held].map(([accountId, holders]) => {
       const pairs = [...holders.keys()].flatMap(({ peer, connectionId }) => [peer, connectionId]);
       const options = { keys: leaseKeys(accountId), arguments: [String(this.#keepMs), ...pairs] };
-      return this.#tryTo(accountId, () =>
+      return this.#tryTo(accountId, 'expiry of leases not set', () =>
         this.#redis.run((client) => client.letLeasesExpire(options)),
       );
     });
@@ -255,7 +255,7 @@ export class CcuLeases {
   async #renew(): Promise<void> {
     for (const [accountId, holders] of this.#held) {
       const all = [...holders];
-      await this.#tryTo(accountId, async () => {
+      await this.#tryTo(accountId, 'leases not renewed; retrying', async () => {
         for (let at = 0; at < all.length; at += RENEW_AT_ONCE) {
           await this.#renewSome(accountId, all.slice(at, at + RENEW_AT_ONCE));
         }
@@ -263,22 +263,31 @@ export class CcuLeases {
     }
     for (const holder of this.#notes.holders()) {
       const write = () => this.#notes.writeAgain(holder);
-      if (!(await this.#tryTo(holder.accountId, write))) break;
+      const failure = 'place or settings of a peer not stored; retrying';
+      if (!(await this.#tryTo(holder.accountId, failure, write))) break;
     }
     for (const holder of this.#releases.holders()) {
       // If one fails, the others would fail too.
       const release = () => this.#releases.repeat(holder);
-      if (!(await this.#tryTo(holder.accountId, release))) break;
+      const failure = 'lease not released; retrying';
+      if (!(await this.#tryTo(holder.accountId, failure, release))) break;
     }
   }
 
-  /** @returns false if Redis did not answer, which is logged */
-  async #tryTo(accountId: number, work: () => Promise<unknown>): Promise<boolean> {
+  /**
+   * @param failure log message if Redis does not answer, or refuses
+   * @returns false in that case
+   */
+  async #tryTo(
+    accountId: number,
+    failure: string,
+    work: () => Promise<unknown>,
+  ): Promise<boolean> {
     try {
       await work();
       return true;
     } catch (fault) {
-      this.#log.warn({ err: fault, account: accountId }, 'leases not renewed; retrying');
+      this.#log.warn({ err: fault, account: accountId }, failure);
       return false;
     }
   }
