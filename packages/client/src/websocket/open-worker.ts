@@ -28,7 +28,13 @@ export function openWorker(
     worker.addEventListener('message', answered, { signal });
     worker.addEventListener(
       'error',
-      () => fail(new Error(`The browser could not load ${String(url)}.`)),
+      // Without a message the file could not be loaded; otherwise its script has thrown.
+      ({ message }) =>
+        fail(
+          new Error(
+            message ? `${String(url)}: ${message}` : `The browser could not load ${String(url)}.`,
+          ),
+        ),
       { signal },
     );
     worker.postMessage(greeting, transfer);
