@@ -91,11 +91,16 @@ export class HealthWatch {
     const isLate = heldMs('opening', around.isOpening) >= PATHLESS_MS;
     // Reading statistics is expensive: they are read only if they matter.
     const isWatched = around.areOthersSpeaking || isInterrupted;
+    const flow = this.#flow;
     const packets = isWatched ? await packetsOf(audio) : undefined;
+    // After `reset()` what was read before it does not count.
+    if (flow !== this.#flow) {
+      return { transport, pathlessMs: 0, isInterrupted: false, isSilenced: false };
+    }
     // Without a path nothing can arrive, which is reported separately.
-    this.#flow.note(hasPath && around.areOthersSpeaking, packets, nowMs);
-    const isBroken = brokenMs >= BROKEN_MS && !this.#flow.isMoving(nowMs);
-    const silencedSinceMs = this.#flow.silencedSinceMs(nowMs);
+    flow.note(hasPath && around.areOthersSpeaking, packets, nowMs);
+    const isBroken = brokenMs >= BROKEN_MS && !flow.isMoving(nowMs);
+    const silencedSinceMs = flow.silencedSinceMs(nowMs);
     // The others may have fallen silent: if the WebSocket is dead as well, no message has said so.
     const isInDoubt = (this.#wire.heardMs ?? nowMs) <= (silencedSinceMs ?? -Infinity);
     const isDeaf = silencedSinceMs !== undefined && !isInDoubt;
@@ -126,6 +131,7 @@ export class HealthWatch {
   /** Resets the state after a time without checks. */
   reset(): void {
     this.#audio = undefined;
+    this.#flow = new FlowWatch();
     this.trouble = undefined;
     this.isInterrupted = false;
     this.isPlaybackBlocked = false;

@@ -59,7 +59,7 @@ function openWatch(transport: RoomAudio['transport'] = 'webrtc') {
   const hear = () => {
     line.heardMs = nowMs;
   };
-  return { watch, sound, line, around, until, hear };
+  return { watch, audio, sound, line, around, until, hear };
 }
 
 test('with losses WebRTC is kept while packets come, whatever ICE says', async () => {
@@ -72,6 +72,18 @@ test('with losses WebRTC is kept while packets come, whatever ICE says', async (
   });
   expect(health).toMatchObject({ isInterrupted: false, isSilenced: false });
   expect(watch.trouble).toBeUndefined();
+});
+
+test('a look that waits for statistics while the connection resumes leaves no trouble behind', async () => {
+  const { watch, audio, sound, around, until, hear } = openWatch();
+  sound.isInterrupted = true;
+  await until(1000, hear);
+  expect(watch.isInterrupted).toBe(true);
+  const pending = watch.look(audio, around, 1250);
+  watch.reset();
+  const health = { transport: 'webrtc', pathlessMs: 0, isInterrupted: false, isSilenced: false };
+  expect(await pending).toEqual(health);
+  expect(watch).toMatchObject({ trouble: undefined, isInterrupted: false });
 });
 
 test('a way that breaks in silence is told, and in words', async () => {
