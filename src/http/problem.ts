@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { STATUS_CODES } from 'node:http';
+import { type ServerResponse, STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { type Static, Type } from 'typebox';
@@ -64,9 +64,16 @@ const UNPARSED: Record<string, { status: number; detail: string }> = {
 };
 const MALFORMED = { status: 400, detail: 'The request is not valid HTTP/1.1.' };
 
-/** Answers a request that Node's parser rejects, which no route sees, and closes its connection. */
+/** Undocumented property of Node's sockets that is used here: the response that is being sent. A test looks for its effect. */
+type Internals = { _httpMessage?: ServerResponse | null };
+
+/**
+ * Closes the connection of a request that Node's parser rejects, which no route sees, after an answer, unless the
+ * response to an earlier request has begun: the answer would be read as a part of that.
+ */
 export function refuseUnparsed(fault: Error & { code?: string }, connection: Socket): void {
-  if (connection.writable) {
+  const { _httpMessage: response } = connection as Internals;
+  if (connection.writable && !response?.headersSent) {
     const { status, detail } = UNPARSED[fault.code ?? ''] ?? MALFORMED;
     const { headers, body } = unroutedAnswer(status, detail);
     const head = [
