@@ -36,7 +36,7 @@ test('what Redis does not take is logged by its name: renewals, places, releases
   for (const each of [alice, bob]) await leases.admit(each, 5, false);
   redis.isAway = true;
   const place = { sessionId: 's', room: 'kitchen', kind: 'websocket' } as const;
-  await expect(leases.place(alice, place)).rejects.toThrow('away');
+  await expect(leases.savePlace(alice, place)).rejects.toThrow('away');
   await expect(leases.release(bob)).rejects.toThrow('away');
   await vi.advanceTimersByTimeAsync(timings.renewEveryMs);
   expect(warnings()).toEqual([
