@@ -17,9 +17,12 @@ type Requests = {
 /** Routes of which a POST begins a session. Their number is limited by the budget of connections, so they cannot fill the log. */
 const BEGINS_SESSION = new Set(['/whip/:room', '/whep/:room']);
 
+/** Methods of requests that change nothing. */
+const READS = new Set(['GET', 'HEAD', 'OPTIONS']);
+
 /** True for a request that is always logged one by one: it begins a session, or the operator changes something. */
 function isSingle({ ws, method, routeOptions }: FastifyRequest, sender: Sender): boolean {
-  if (ws || (sender === 'operator' && method !== 'GET')) return true;
+  if (ws || (sender === 'operator' && !READS.has(method))) return true;
   return method === 'POST' && BEGINS_SESSION.has(routeOptions.url ?? '');
 }
 
