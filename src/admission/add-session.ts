@@ -131,7 +131,7 @@ function locationReporter(
   return {
     onPlace: (room, kind) => {
       const location = room === undefined ? undefined : { sessionId, room, kind };
-      leases.place(holder, location).catch(onNotStored);
+      leases.savePlace(holder, location).catch(onNotStored);
     },
     onSettled: (room) => {
       if (isElsewhere) takeover.settled(holder, order, room).catch(onNotAnnounced);
@@ -143,7 +143,7 @@ function locationReporter(
       elsewhere = undefined;
       if (!given || mayStillBeKept(given, admittedAtMs, parts)) return given;
       // Redis still has it, because its lease was taken over.
-      leases.place(holder).catch(onNotStored);
+      leases.savePlace(holder).catch(onNotStored);
       return undefined;
     },
   };

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { STATUS_CODES } from 'node:http';
+import { type ServerResponse, STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { type Static, Type } from 'typebox';
@@ -25,11 +25,12 @@ type Problem = Static<typeof ProblemSchema>;
 export function registerProblems(app: FastifyInstance): void {
   app.setErrorHandler(sendProblem);
   app.setNotFoundHandler(() => {
+    // Reaches the error handler.
     throw notFound();
   });
 }
 
-/** Default of `Retry-After` for 429 and 503, ms: a media worker that died is replaced within that time. */
+/** Default from which `Retry-After` of 429 and 503 is made, ms: a media worker that died is replaced within that time. */
 const RETRY_AFTER_MS = 1000;
 
 /**
@@ -37,14 +38,15 @@ const RETRY_AFTER_MS = 1000;
  * logged, and their text is not shown.
  */
 export function sendProblem(fault: unknown, request: FastifyRequest, reply: FastifyReply) {
+  // `logFault` returns the error to answer with, and logs only if the fault is not the client's.
   const error = refusalOf(fault) ?? logFault(request.log, fault, 'request failed');
   if (error.code === 'unauthorized') reply.header('www-authenticate', 'Bearer');
   if (error.code === 'upgrade_required') {
     reply.header('upgrade', 'websocket').header('connection', 'upgrade');
   }
   const { title, status } = error.kind;
-  const isLater = status === 429 || status === 503;
-  const retryAfterMs = error.retryAfterMs ?? (isLater ? RETRY_AFTER_MS : undefined);
+  const mayComeBack = status === 429 || status === 503;
+  const retryAfterMs = error.retryAfterMs ?? (mayComeBack ? RETRY_AFTER_MS : undefined);
   if (retryAfterMs !== undefined) reply.header('retry-after', Math.ceil(retryAfterMs / 1000));
   const problem: Problem = {
     type: `urn:partyline:error:${error.code}`,
@@ -64,9 +66,16 @@ const UNPARSED: Record<string, { status: number; detail: string }> = {
 };
 const MALFORMED = { status: 400, detail: 'The request is not valid HTTP/1.1.' };
 
-/** Answers a request that Node's parser rejects, which no route sees, and closes its connection. */
+/** Undocumented property of Node's sockets that is used here: the response that is being sent. A test looks for its effect. */
+type Internals = { _httpMessage?: ServerResponse | null };
+
+/**
+ * Closes the connection of a request that Node's parser rejects, which no route sees, after an answer, unless the
+ * response to an earlier request has begun: the answer would be read as a part of that.
+ */
 export function refuseUnparsed(fault: Error & { code?: string }, connection: Socket): void {
-  if (connection.writable) {
+  const { _httpMessage: response } = connection as Internals;
+  if (connection.writable && !response?.headersSent) {
     const { status, detail } = UNPARSED[fault.code ?? ''] ?? MALFORMED;
     const { headers, body } = unroutedAnswer(status, detail);
     const head = [
@@ -98,8 +107,8 @@ export function unroutedAnswer(status: number, detail: string) {
 }
 
 /**
- * Returns the error for a request that Fastify itself rejects, such as a body that is not JSON: its status is below 500. Returns
- * undefined for other faults.
+ * Returns the error for a request that Fastify itself rejects, such as a body that is not JSON; undefined for other faults. Fastify's
+ * status is then below 500; 413 and 415 have codes of their own, all others become `bad_request`.
  */
 function refusalOf(fault: unknown): PartylineError | undefined {
   if (fault instanceof Error && 'statusCode' in fault && Number(fault.statusCode) < 500) {

@@ -1,27 +1,35 @@
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify';
 
-/** Number of requests of a sender within an interval that are logged singly, with two lines each. */
+/** Number of requests of a sender within an interval that are logged one by one (two lines each: begin and end). */
 const LOGGED_SINGLY = 60;
 
-/** Sender of an authenticated request: the number of an account, or the operator. */
+/** Sender of an authenticated request: the id of an account, or the operator. */
 export type Sender = number | 'operator';
 
-/** Number of requests of a sender that have begun, and of those not logged singly that have been answered, by status. */
-type Requests = { begun: number; further: Record<string, number> };
+/** Requests of a sender within an interval. */
+type Requests = {
+  /** Number of requests that have begun, without those that are always logged one by one. */
+  begun: number;
+  /** Number of answered requests that were not logged one by one, by status. */
+  further: Record<string, number>;
+};
 
-/** Routes whose requests begin a session: like upgrades, they have a budget of their own. */
+/** Routes of which a POST begins a session. Their number is limited by the budget of connections, so they cannot fill the log. */
 const BEGINS_SESSION = new Set(['/whip/:room', '/whep/:room']);
 
-/** True for a request that is always logged singly: it begins a session, or the operator changes something. */
+/** Methods of requests that change nothing. */
+const READS = new Set(['GET', 'HEAD', 'OPTIONS']);
+
+/** True for a request that is always logged one by one: it begins a session, or the operator changes something. */
 function isSingle({ ws, method, routeOptions }: FastifyRequest, sender: Sender): boolean {
-  if (ws || (sender === 'operator' && method !== 'GET')) return true;
+  if (ws || (sender === 'operator' && !READS.has(method))) return true;
   return method === 'POST' && BEGINS_SESSION.has(routeOptions.url ?? '');
 }
 
 /**
- * Logs the requests of authenticated clients: the first ones of a sender within an interval singly, others as one line. An account
- * may send 15,000 a minute, whose lines would fill a disk in days. Beginnings of sessions, changes by the operator and answers with 500 are
- * always logged singly.
+ * Logs the requests of authenticated clients: the first ones of a sender within an interval one by one, the others as one line per
+ * interval. An account may send 15,000 a minute, whose lines would fill a disk in days. Beginnings of sessions, changes by the operator
+ * and answers with 500 are always logged one by one.
  */
 export class RequestLog {
   readonly #log: FastifyBaseLogger;
@@ -46,8 +54,9 @@ export class RequestLog {
   }
 
   end(request: FastifyRequest, sender: Sender, statusCode: number, elapsedMs: number): void {
+    // An upgrade has no answer that ends it: its session logs its own end.
     if (request.ws) return;
-    // The line of a fault has no path.
+    // The line that `logFault` writes for a 500 has no path: this one has.
     if (this.#isLogged.has(request) || statusCode === 500) {
       const res = { statusCode };
       request.log.info({ req: request, res, elapsedMs }, 'request completed');
@@ -69,9 +78,9 @@ export class RequestLog {
   }
 
   #flush(): void {
-    for (const [account, { further: completed }] of this.#requests) {
-      if (Object.keys(completed).length === 0) continue;
-      this.#log.info({ account, completed }, 'further requests completed');
+    for (const [account, { further }] of this.#requests) {
+      if (Object.keys(further).length === 0) continue;
+      this.#log.info({ account, completed: further }, 'further requests completed');
     }
     this.#requests.clear();
   }

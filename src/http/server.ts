@@ -22,27 +22,29 @@ import { watchHandshakes } from './tls-handshakes.ts';
 import { upgradeInSlices } from './upgrade-slices.ts';
 
 /**
- * Length beyond which ws itself closes with 1009; below it the session closes, with an `error` message. Each connection may hold as
- * much in a message that it never ends, which no budget counts.
+ * Messages longer than this are refused by ws itself with close code 1009. Those between 64 KiB (`MAX_MESSAGE_BYTES`) and this are
+ * refused by the session, which first sends an `error`. A connection that never ends a message may hold this much memory; no budget
+ * counts it.
  */
 const MAX_PAYLOAD_BYTES = 128 * 1024;
-/** Maximum number of fragments of a message: ws holds each, with the chunk in which it came. ws closes with 1008. */
+/** Maximum number of fragments of a message: ws keeps each, and with it the whole chunk that was read. ws closes with 1008. */
 const MAX_FRAGMENTS = 1024;
 /**
- * Maximum number of answers to pings that wait for a client, which is then cut off: those of 1000 pings (control-limit.ts),
- * and of a read of 64 KB of the shortest. The longest take 1.5 MB.
+ * Maximum number of answers to pings that wait for a client, which is then cut off: those to the 1000 pings that control-limit.ts
+ * admits, and to the 10,900 empty pings (6 bytes each) that one read of 64 KiB may hold. With the longest payload, 125 bytes, they take
+ * 1.5 MB.
  */
 const MAX_PENDING_PONGS = 12_000;
 /**
- * Maximum number of chunks that the message being received may lie in: 64 KiB in TCP segments of 64 bytes. Each takes up to 1 KB of
- * memory. ws joins them by `Array.shift`, which moves the whole array once there are more than about 8000: a message of 64 KiB in
+ * Maximum number of chunks that the message being received may lie in: 1024 chunks are 64 KiB in segments of 64 bytes. Each chunk takes
+ * up to 1 KB of memory. ws joins them by `Array.shift`, which moves the whole array once there are more than about 8000: a message of 64 KiB in
  * TLS records of one byte blocked the event loop for seconds. ws closes with 1008.
  */
 const MAX_BUFFERED_CHUNKS = 1024;
-/** `closeTimeout`: how long a client may take to answer a close before its socket is cut, in ms. */
 const webSocketOptions = {
   maxPayload: MAX_PAYLOAD_BYTES,
   perMessageDeflate: false,
+  // Time that a client may take to answer a close before its socket is cut, ms.
   closeTimeout: 3000,
   maxPendingAutoPongs: MAX_PENDING_PONGS,
   maxFragments: MAX_FRAGMENTS,
@@ -52,7 +54,7 @@ const webSocketOptions = {
 /** Interval at which requests are looked for that take too long to arrive, ms. */
 const CHECK_EVERY_MS = 1000;
 
-/** The longest body is a token's request for 100 rooms; every other one is a hundredth of it. */
+/** The longest body is a token's request for 100 rooms; every other one is at most a hundredth of it. */
 const BODY_LIMIT_BYTES = 64 * 1024;
 
 /** A name of 128 characters, each percent-encoded as four bytes. */
@@ -63,8 +65,8 @@ const HASHED_FILE = /\/assets\/[^/]+-[\w-]{8}\.\w+(\.map)?$/;
 const KEPT_FOR_A_YEAR = 'public, max-age=31536000, immutable';
 
 /**
- * Creates the server without opening a port. Requests are logged by path only, because the query of `/ws`
- * holds the API key, and by the code that knows their client (visitors.ts).
+ * Creates the server without opening a port. Log lines hold the path without the query, because that of `/ws` has the API key.
+ * Fastify's own request log is off: visitors.ts logs requests, since it knows the client.
  */
 export async function newServer(
   settings: Settings,
@@ -87,17 +89,17 @@ export async function newServer(
     forceCloseConnections: true,
     // Unique over all processes and starts.
     genReqId: () => randomUUID(),
-    // Malformed URLs do not reach the error handler.
+    // Malformed URLs do not reach the error handler, so they are answered here.
     frameworkErrors: (fault: unknown, request: FastifyRequest, reply: FastifyReply) =>
       void sendProblem(fault, request, reply),
     clientErrorHandler: refuseUnparsed,
-    // Upgrades go the same way.
+    // Applies to upgrades, too.
     rewriteUrl: ({ url }: IncomingMessage) => originForm(url ?? ''),
     routerOptions: { maxParamLength: MAX_PARAM_LENGTH, querystringParser: parseQueryString },
   };
   const limits = {
     headersTimeout: timings.requestMs,
-    // pipelining.ts checks it.
+    // pipelining.ts checks the header instead.
     requireHostHeader: false,
     connectionsCheckingInterval: Math.min(timings.requestMs, CHECK_EVERY_MS),
     // Clients of HTTP/2 offer `h2c`, which a server may ignore (RFC 9110 §7.8). Node before 24.9
@@ -110,7 +112,7 @@ export async function newServer(
   return Fastify({ ...options, https: { ...tls, ...limits } });
 }
 
-/** Returns a request's target without the scheme and host that a client may write (RFC 9112 §3.2.2), and proxies do. */
+/** Returns a request's target without the scheme and host that clients may, and proxies do, put before the path (RFC 9112 §3.2.2). */
 function originForm(target: string): string {
   const path = target.replace(/^https?:\/\/[^/?#]+/i, '');
   return path.startsWith('?') || path === '' ? `/${path}` : path;
@@ -124,7 +126,7 @@ async function readCertificate(cert: string, key: string) {
   }
 }
 
-/** URL at which a person on this machine can open it. */
+/** URL at which a person on this machine can open the gateway's page. */
 export function urlOf(server: FastifyInstance, { HOST: host, TLS_CERT: cert }: Settings): string {
   const scheme = cert === '' ? 'http' : 'https';
   const { port } = server.server.address() as AddressInfo;
@@ -133,9 +135,9 @@ export function urlOf(server: FastifyInstance, { HOST: host, TLS_CERT: cert }: S
 }
 
 /**
- * Registers WebSockets, the pages, and the order in which the work of connections is done.
+ * Registers WebSockets and the pages, and does upgrades in slices.
  * @param preClose ends all sessions, before the server closes
- * @param slices scheduler of upgrades
+ * @param slices scheduler that shares the event loop between clients
  */
 export async function registerPlugins(
   server: FastifyInstance,
@@ -156,10 +158,10 @@ export async function registerPlugins(
   upgradeInSlices(server.server, slices, () => isClosing);
   await server.register(fastifyStatic, {
     root: fileURLToPath(new URL('../../build/web', import.meta.url)),
-    // The files of /admin are relative to /admin/.
+    // /admin is redirected to /admin/, because its files are relative to that.
     redirect: true,
-    // A page loads files of its audio again hours later, when the gateway may be another version
-    // that lacks them.
+    // A page loads its audio files only when they are needed, perhaps hours later, from a newer
+    // gateway that lacks them: the cache must have them.
     setHeaders: (reply, path) => {
       if (HASHED_FILE.test(path)) reply.header('cache-control', KEPT_FOR_A_YEAR);
     },

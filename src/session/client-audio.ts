@@ -173,7 +173,7 @@ export class ClientAudio {
     const due = takeDue();
     const { firstHeard } = this.#intake;
     if (firstHeard !== heardBefore) {
-      // It hears no decoded audio from now on.
+      // It is sent no sound from now on.
       this.#peer?.subscribe(this.subscription);
       this.#saved = this.#client.settingsChanged();
     }
@@ -202,8 +202,8 @@ export class ClientAudio {
   get #intakeState() {
     const { in: declared, out, delivery, unknownOut } = this.#preferences;
     return {
-      out,
-      format: this.input.format,
+      outputFormat: out,
+      inputFormat: this.input.format,
       isFormatUnknown: this.input.isFormatUnknown(clock),
       hasSaidNothing: declared === 'auto' && delivery === 'mix' && unknownOut === undefined,
     };

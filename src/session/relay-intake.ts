@@ -3,19 +3,19 @@ import { counters } from '../counters.ts';
 import { BoundedFifo } from '../message-fifo.ts';
 
 /**
- * Kind of audio that a client is sent: sound of known formats, or relayed messages of unknown ones, never both.
- * `first`: whichever comes first. `held`: relayed messages wait until the client's own format is known.
+ * Kind of audio that a client is sent: sound, which is audio of known formats, or relayed messages of unknown formats, never both.
+ * `first`: the one that will come first, and then only that. `held`: relayed messages wait until the client's own format is known.
  */
 export type Intake = 'sound' | 'relayed' | 'first' | 'held';
 
 export type IntakeState = {
   /** Format that the client has asked for. */
-  out: OutputFormat | undefined;
+  outputFormat: OutputFormat | undefined;
   /** Format that the client sends, declared or detected. */
-  format: InputFormat | undefined;
+  inputFormat: InputFormat | undefined;
   /** True while the client sends in a format that is not known yet. */
   isFormatUnknown: boolean;
-  /** True if neither the client nor its account has set a format. */
+  /** True if neither the client nor its account has set a format, and the client has not asked to be forwarded packets. */
   hasSaidNothing: boolean;
 };
 
@@ -24,20 +24,21 @@ export type FirstHeard = 'sound' | 'relayed';
 
 /** Determines the kind of audio that a client is sent. Pure. */
 export function intakeOf(
-  { out, format, isFormatUnknown, hasSaidNothing }: IntakeState,
+  { outputFormat, inputFormat, isFormatUnknown, hasSaidNothing }: IntakeState,
   firstHeard: FirstHeard | undefined,
 ): Intake {
-  const said = out ?? format;
-  if (said) return said.codec === 'opaque' ? 'relayed' : 'sound';
+  const known = outputFormat ?? inputFormat;
+  if (known) return known.codec === 'opaque' ? 'relayed' : 'sound';
   if (isFormatUnknown) return 'held';
+  // A default format of the account, and `delivery=forward`, ask for sound.
   if (!hasSaidNothing) return 'sound';
   return firstHeard ?? 'first';
 }
 
-/** Relayed messages that are held for a client whose own format is not known yet. */
+/** Limits of the messages that are held for a client whose own format is not known yet. */
 const HELD = { maxBytes: 1 << 20, maxAgeMs: 5000 };
 
-/** Decides for one client between decoded audio and relayed messages, and holds messages while that is undecided. */
+/** Decides for one client between sound and relayed messages, and holds messages while that is undecided. */
 export class RelayIntake {
   readonly #state: () => IntakeState;
   readonly #held = new BoundedFifo(HELD);
@@ -52,7 +53,10 @@ export class RelayIntake {
     return intakeOf(this.#state(), this.#firstHeard);
   }
 
-  /** True while the client gets relayed messages only; may become false when its format is detected. */
+  /**
+   * True while the client gets relayed messages only; may become false when its format is detected. While messages are held, true if
+   * the client was sent relayed messages before.
+   */
   get isRelayed(): boolean {
     const { intake } = this;
     return intake === 'relayed' || (intake === 'held' && this.#firstHeard === 'relayed');
@@ -67,38 +71,24 @@ export class RelayIntake {
     return this.#firstHeard;
   }
 
-  /** Notes that audio is sent to the client. The hot path: runs for every frame. */
+  /** Notes that sound is sent to the client. Called for every frame of sound, so keep it cheap. */
   soundSent(): void {
     this.#firstHeard ??= 'sound';
   }
 
   /**
-   * Takes a message from another client.
+   * Takes a message of another client; drops it if the client is sent sound.
    * @returns messages to send now, in order
    */
   take(message: Buffer, nowMs: number): Buffer[] {
-    const { intake } = this;
-    if (intake === 'sound') return this.settle(nowMs);
-    this.#held.push(message, nowMs);
-    this.#countDrops();
-    return intake === 'held' ? [] : this.settle(nowMs);
+    if (this.intake !== 'sound') this.#held.push(message, nowMs);
+    return this.settle(nowMs);
   }
 
-  /**
-   * Notes that the client's own format has become known, or is no longer awaited.
-   * @returns held messages to send now
-   */
+  /** Returns the held messages that may be sent now, in order, and drops those that will not be. */
   settle(nowMs: number): Buffer[] {
-    const due: Buffer[] = [];
-    if (this.#held.isEmpty) return due;
-    const { intake } = this;
-    if (intake === 'sound') this.#held.clear();
-    if (intake === 'held') this.#held.expire(nowMs);
-    if (intake === 'first') this.#firstHeard = 'relayed';
-    this.#countDrops();
-    if (intake === 'sound' || intake === 'held') return due;
-    for (let next = this.#held.shift(nowMs); next; next = this.#held.shift(nowMs)) due.push(next);
-    this.#countDrops();
+    const due = this.#held.isEmpty ? [] : this.#takeDue(nowMs);
+    counters.dropped.not_relayed += this.#held.takeDropped();
     return due;
   }
 
@@ -108,7 +98,22 @@ export class RelayIntake {
     this.#firstHeard = undefined;
   }
 
-  #countDrops(): void {
-    counters.dropped.not_relayed += this.#held.takeDropped();
+  #takeDue(nowMs: number): Buffer[] {
+    switch (this.intake) {
+      case 'sound':
+        this.#held.clear();
+        return [];
+      case 'held':
+        this.#held.expire(nowMs);
+        return [];
+      case 'first':
+        this.#firstHeard = 'relayed';
+        break;
+      case 'relayed':
+        break;
+    }
+    const due: Buffer[] = [];
+    for (let next = this.#held.shift(nowMs); next; next = this.#held.shift(nowMs)) due.push(next);
+    return due;
   }
 }

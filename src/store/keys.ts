@@ -50,14 +50,18 @@ export const limitPrefix = (name: string) => `${KEY_PREFIX}limit:${name}`;
 
 // Connections
 
+/** Sorted set: peers of an account by the expiry of their leases, ms by Redis's clock. */
+export const leaseExpiriesKey = (accountId: number) => `${KEY_PREFIX}ccu:${accountId}`;
+/** Hash: peer → its place. */
+export const leasePlacesKey = (accountId: number) => `${KEY_PREFIX}ccu:${accountId}:places`;
 /**
- * Keys of an account's leases: a sorted set of peers by the expiry of their leases (ms by Redis's clock), and hashes by peer:
- * connection, place, session with its settings, and connection with its order.
+ * Keys of an account's leases: {@link leaseExpiriesKey}, and hashes by peer: connection, place, session with its settings, and
+ * connection with its order.
  */
 export const leaseKeys = (accountId: number) => [
-  `${KEY_PREFIX}ccu:${accountId}`,
+  leaseExpiriesKey(accountId),
   `${KEY_PREFIX}ccu:${accountId}:holders`,
-  `${KEY_PREFIX}ccu:${accountId}:places`,
+  leasePlacesKey(accountId),
   `${KEY_PREFIX}ccu:${accountId}:settings`,
   `${KEY_PREFIX}ccu:${accountId}:orders`,
 ];

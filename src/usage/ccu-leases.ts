@@ -1,55 +1,33 @@
 import type { FastifyBaseLogger } from 'fastify';
 import type { Timings } from '../../config/timings.ts';
 import { PartylineError, replaced } from '../protocol/errors.ts';
-import { leaseKeys } from '../store/keys.ts';
+import { leaseExpiriesKey, leaseKeys, leasePlacesKey } from '../store/keys.ts';
 import type { Redis } from '../store/redis.ts';
 import { type LastLocation, parseLocation } from './last-location.ts';
 import { type LeaseHolder, keysOfPeer } from './lease-holder.ts';
 import { LeaseNotes } from './lease-notes.ts';
 import { LeaseReleases, type Release } from './lease-releases.ts';
 import { LeaseRenewals } from './lease-renewals.ts';
-
-/** Number of leases renewed by one script, within the number of values that Lua takes. */
-const RENEW_AT_ONCE = 1000;
-
-/** A session, as it is stored beside its place. */
-export type StoredSession = {
-  sessionId: string;
-  /** Settings of the client, as text. */
-  settings: string;
-};
+import {
+  type AdmitReply,
+  type HalfOfPeer,
+  type LeaseRequest,
+  REFUSED,
+  type StoredSession,
+  wordsOf,
+} from './lease-request.ts';
 
 /** Result of taking a lease. */
 export type Admission = {
-  /** Location of the peer on its former connection, whose lease is taken over. */
+  /** Place of the peer on its former connection, whose lease is taken over. */
   lastLocation: LastLocation | undefined;
   /** True if the peer had this session before. */
   isResumed: boolean;
   /** Settings of the resumed session, otherwise those that were passed. */
   settings: string;
-  /** Higher than the order of every earlier lease of the account. */
+  /** Rising number of the lease: of two claims of a peer, the higher is the newer. */
   order: number;
 };
-
-/** Half of a peer, whose other half may be on another node. */
-export type HalfOfPeer = {
-  /** Stored with the lease, so that one of two halves that come at once finds the other. */
-  place: LastLocation;
-  /** Prefix of the ids of sessions that the half joins, if they are in the same room. */
-  joins: string;
-  /** Prefix of the ids of sessions among them that it replaces; empty if it joins none. */
-  replaces: string;
-};
-
-/** Reply of `admitLease`. */
-type AdmitReply = [
-  admitted: number,
-  held: number,
-  place: string | null,
-  known?: number,
-  stored?: string,
-  order?: number,
-];
 
 /**
  * Leases of an account's connections over all nodes: one per peer, which expires by itself when the node that held it
@@ -63,15 +41,15 @@ export class CcuLeases {
   readonly #onTaken: (accountId: number, peer: string, connectionId: string) => void;
   readonly #timings: Timings['leases'];
   readonly #keepMs: number;
-  /** Release of a connection that was refused. */
+  /** Release of a lease whose connection was refused, or whose admission got no answer. */
   readonly #withdrawal: Release;
   readonly #renewals: LeaseRenewals;
   readonly #notes: LeaseNotes;
   readonly #releases: LeaseReleases;
 
   /**
-   * @param onTaken called when the same peer has connected on another node whose message was lost
-   * @param keepMs time for which places and settings of lost connections are kept
+   * @param onTaken called when a renewal finds that another connection holds the lease: the bus message about it was lost
+   * @param keepMs time for which places and settings of lost connections are kept, ms
    */
   constructor(
     redis: Redis,
@@ -93,52 +71,55 @@ export class CcuLeases {
 
   /**
    * Takes a lease.
-   * @param isMoved true if the holder was handed over by another process; a peer that has connected since is newer
-   * @param session session of the holder, unless the peer had one before
+   * @param isMoved true if the holder was handed over by another process: then a connection made since then keeps the lease
+   * @param session session of the holder; resumed, with the settings that are stored, if the peer's last one has the same id
    * @throws {PartylineError} `ccu_limit`, `replaced`, `overloaded`
    */
   async admit(
     holder: LeaseHolder,
     maxCcu: number,
     isMoved: boolean,
-    { sessionId, settings }: StoredSession = { sessionId: '', settings: '' },
+    session: StoredSession = { sessionId: '', settings: '' },
   ): Promise<Admission> {
-    const words = [isMoved ? '1' : '0', sessionId, settings, '', '', ''];
-    const failed = this.#withdrawal;
-    const reply = await this.#askForLease(holder, maxCcu, words, failed);
-    return this.#readAdmission(holder, maxCcu, sessionId, reply);
+    const request = { ...session, maxCcu, isMoved };
+    const reply = await this.#askForLease(holder, request, this.#withdrawal);
+    return this.#acceptReply(holder, request, reply);
   }
 
   /**
    * Takes a lease for half of a peer.
-   * @returns the lease, or the location of the session that it must join instead
+   * @returns the lease, or the id of the session that it must join instead
    * @throws {PartylineError} as {@link admit} does
    */
   async admitHalf(
     holder: LeaseHolder,
     maxCcu: number,
-    { place, joins, replaces }: HalfOfPeer,
-  ): Promise<Admission | { elsewhere: LastLocation }> {
-    const words = ['0', place.sessionId, '', JSON.stringify(place), joins, replaces];
-    // The place that the admission stores is of no use to anyone else.
-    const failed = { keepSettingsMs: 0, isWithdrawn: false };
-    const reply = await this.#askForLease(holder, maxCcu, words, failed);
-    const elsewhere = reply[0] === -2 ? parseLocation(reply[2]) : undefined;
-    if (elsewhere) return { elsewhere };
-    const admission = this.#readAdmission(holder, maxCcu, place.sessionId, reply);
-    this.#notes.keep(holder, 'place', JSON.stringify(place));
+    half: HalfOfPeer,
+  ): Promise<Admission | { elsewhere: string }> {
+    const { sessionId } = half.place;
+    const request = { sessionId, settings: '', maxCcu, isMoved: false, half };
+    // If the reply is lost, nobody will resume this half: its place and settings go with the lease.
+    const onFailure = { keepSettingsMs: 0, isWithdrawn: false };
+    const reply = await this.#askForLease(holder, request, onFailure);
+    if (reply[0] === REFUSED.mustJoin) {
+      // Not `parseLocation`: a newer build may have stored a kind that this one does not know.
+      const place = JSON.parse(reply[2] ?? '') as { sessionId: string };
+      return { elsewhere: place.sessionId };
+    }
+    const admission = this.#acceptReply(holder, request, reply);
+    this.#notes.keep(holder, 'place', JSON.stringify(half.place));
     return admission;
   }
 
-  #readAdmission(
+  /** Notes a lease that was granted. @throws {PartylineError} the reason if it was not */
+  #acceptReply(
     holder: LeaseHolder,
-    maxCcu: number,
-    sessionId: string,
+    { maxCcu, sessionId }: LeaseRequest,
     [admitted, , place, known, stored = '', order = 0]: AdmitReply,
   ): Admission {
     const { accountId } = holder;
-    if (admitted === -1) throw replaced();
-    if (admitted === 0) {
+    if (admitted === REFUSED.byNewer) throw replaced();
+    if (admitted === REFUSED.limitReached) {
       const message = `All ${maxCcu} connections of the account are in use.`;
       throw new PartylineError('ccu_limit', message, { retryAfterMs: this.#timings.retryAfterMs });
     }
@@ -155,21 +136,20 @@ export class CcuLeases {
 
   /**
    * Asks Redis for a lease.
-   * @param failed way in which a lease is released later that Redis grants after the time-out, because it has no holder
+   * @param onFailure how to release the lease later, in case Redis grants it after this has timed out
    */
   async #askForLease(
     holder: LeaseHolder,
-    maxCcu: number,
-    words: string[],
-    failed: Release,
+    request: LeaseRequest,
+    onFailure: Release,
   ): Promise<AdmitReply> {
     const { peer, connectionId } = holder;
-    const common = [peer, connectionId, String(maxCcu), String(this.#timings.leaseMs)];
+    const words = [peer, connectionId, ...wordsOf(request, this.#timings.leaseMs)];
     try {
-      const options = { keys: keysOfPeer(holder), arguments: [...common, ...words] };
+      const options = { keys: keysOfPeer(holder), arguments: words };
       return (await this.#redis.run((client) => client.admitLease(options))) as AdmitReply;
     } catch (fault) {
-      this.#releases.add(holder, failed);
+      this.#releases.add(holder, onFailure);
       throw fault;
     }
   }
@@ -180,25 +160,25 @@ export class CcuLeases {
       await this.#notes.write(holder, 'settings', `${sessionId} ${settings}`);
   }
 
-  /** Stores the location of a lease's holder, for when it resumes on another node; if Redis is disconnected, again after the reconnect. */
-  async place(holder: LeaseHolder, place?: LastLocation): Promise<void> {
+  /** Stores the place of a lease's holder, for when it resumes on another node; if Redis is disconnected, again after the reconnect. */
+  async savePlace(holder: LeaseHolder, place?: LastLocation): Promise<void> {
     const text = place ? JSON.stringify(place) : '';
     if (this.#holds(holder)) await this.#notes.write(holder, 'place', text);
   }
 
-  /** Returns the stored location of a peer; undefined if it is in no room. */
+  /** Returns the stored place of a peer; undefined if it is in no room. */
   async findPlace({ accountId, peer }: Pick<LeaseHolder, 'accountId' | 'peer'>) {
-    const key = leaseKeys(accountId)[2]!;
+    const key = leasePlacesKey(accountId);
     const text = await this.#redis.run((client) => client.hGet(key, peer));
     return parseLocation(text);
   }
 
   async count(accountId: number): Promise<number> {
-    const keys = leaseKeys(accountId).slice(0, 1);
+    const keys = [leaseExpiriesKey(accountId)];
     return Number(await this.#redis.run((client) => client.countLeases({ keys })));
   }
 
-  /** Leaves a lease to another process; it expires if that process does not take it over. */
+  /** Stops holding a lease that another process takes over; it expires if that process does not. */
   handOver(holder: LeaseHolder): void {
     this.#forget(holder);
   }
@@ -220,14 +200,14 @@ export class CcuLeases {
     if (this.#forget(holder)) await this.#releases.release(holder, this.#withdrawal);
   }
 
-  /** Stops renewing. Leases that are still held belong to places that are kept after this node has left, and expire with them. */
+  /** Stops renewing. Leases still held are those of kept places: they expire `keepMs` from now, like the places. */
   async close(): Promise<void> {
     this.#renewals.close();
     this.#notes.close();
     const leaving = [...this.#held].map(([accountId, holders]) => {
       const pairs = [...holders.keys()].flatMap(({ peer, connectionId }) => [peer, connectionId]);
       const options = { keys: leaseKeys(accountId), arguments: [String(this.#keepMs), ...pairs] };
-      return this.#tryTo(accountId, () =>
+      return this.#tryTo(accountId, 'expiry of leases not set', () =>
         this.#redis.run((client) => client.letLeasesExpire(options)),
       );
     });
@@ -251,36 +231,38 @@ export class CcuLeases {
 
   async #renew(): Promise<void> {
     for (const [accountId, holders] of this.#held) {
-      const all = [...holders];
-      await this.#tryTo(accountId, async () => {
-        for (let at = 0; at < all.length; at += RENEW_AT_ONCE) {
-          await this.#renewSome(accountId, all.slice(at, at + RENEW_AT_ONCE));
-        }
-      });
+      // A plan allows 500 leases; Lua takes about 4000 at once.
+      const renew = () => this.#renewAll(accountId, [...holders]);
+      await this.#tryTo(accountId, 'leases not renewed; retrying', renew);
     }
+    // If Redis does not take one of the following, it would not take the others either.
     for (const holder of this.#notes.holders()) {
       const write = () => this.#notes.writeAgain(holder);
-      if (!(await this.#tryTo(holder.accountId, write))) break;
+      const failure = 'place or settings of a peer not stored; retrying';
+      if (!(await this.#tryTo(holder.accountId, failure, write))) break;
     }
     for (const holder of this.#releases.holders()) {
-      // If one fails, the others would fail too.
       const release = () => this.#releases.repeat(holder);
-      if (!(await this.#tryTo(holder.accountId, release))) break;
+      const failure = 'lease not released; retrying';
+      if (!(await this.#tryTo(holder.accountId, failure, release))) break;
     }
   }
 
-  /** @returns false if Redis did not answer, which is logged */
-  async #tryTo(accountId: number, work: () => Promise<unknown>): Promise<boolean> {
+  /**
+   * @param failure log message if Redis does not answer, or refuses
+   * @returns false in that case
+   */
+  async #tryTo(accountId: number, failure: string, work: () => Promise<unknown>): Promise<boolean> {
     try {
       await work();
       return true;
     } catch (fault) {
-      this.#log.warn({ err: fault, account: accountId }, 'leases not renewed; retrying');
+      this.#log.warn({ err: fault, account: accountId }, failure);
       return false;
     }
   }
 
-  async #renewSome(accountId: number, held: [LeaseHolder, number][]): Promise<void> {
+  async #renewAll(accountId: number, held: [LeaseHolder, number][]): Promise<void> {
     const words = held.flatMap(([{ peer, connectionId: id }, order]) => [peer, id, String(order)]);
     const options = {
       keys: leaseKeys(accountId),
@@ -293,7 +275,8 @@ export class CcuLeases {
       if (taken?.has(connectionId)) this.#onTaken(accountId, peer, connectionId);
       if (placeless?.has(connectionId)) this.#notes.noteMissing(holder, 'place');
       if (unset?.has(connectionId)) this.#notes.noteMissing(holder, 'settings');
-      // A connection that held the lease in between may have changed both.
+      // A connection that held the lease in between may have changed the place and the settings
+      // in Redis.
       if (regained?.has(connectionId)) this.#notes.doubt(holder);
     }
   }

@@ -11,7 +11,7 @@ import {
 import { readFile } from 'node:fs/promises';
 import { isIP, type LookupFunction } from 'node:net';
 import { type NetworkInterfaceInfo, networkInterfaces } from 'node:os';
-import { type DnsResolver, type Family, queryDns, toAddress } from './query-dns.ts';
+import { type DnsResolver, type Family, queryDns, toLookupAddress } from './query-dns.ts';
 
 /** Time after which the first DNS server is given up for the next, ms, and number of times that each is asked. */
 const DNS_QUERY = { timeout: 2000, tries: 2 };
@@ -115,7 +115,7 @@ function addressesIn(hosts: string, name: string): LookupAddress[] {
     .split('\n')
     .map((line) => line.replace(/#.*/, '').trim().split(/\s+/))
     .filter(([address = '', ...names]) => isIP(address) > 0 && names.includes(name))
-    .map(([address = '']) => toAddress(address));
+    .map(([address = '']) => toLookupAddress(address));
 }
 
 async function readOrNothing(file: string): Promise<string> {

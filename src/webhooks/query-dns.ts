@@ -1,9 +1,9 @@
 import type { LookupAddress } from 'node:dns';
 import { isIP } from 'node:net';
 
-/** Time after which a query is given up, whatever servers and repetitions are left, ms: within the time of a request. */
+/** Time after which a query is given up even if servers and repetitions are left, ms. Shorter than `requestTimeoutMs` of webhooks. */
 const LIMIT_MS = 4000;
-/** Time for the other family once one has addresses, ms: some servers never answer queries of type AAAA. */
+/** Time that the other family still gets once one has addresses, ms: some servers never answer queries of type AAAA. */
 const OTHER_FAMILY_MS = 250;
 
 export type Family = 4 | 6;
@@ -14,17 +14,19 @@ export type DnsResolver = {
 };
 
 /**
- * Addresses of a name in DNS, IPv4 first, and the faults of the families that have none.
+ * Queries DNS for the addresses of a name.
+ * @returns the addresses, in the order of `families`, and the faults of the queries that failed or were cancelled
  * @param resolver used for this query alone: it is cancelled when the time is over
  */
 export async function queryDns(resolver: DnsResolver, name: string, families: readonly Family[]) {
+  // Ends all queries that are left, with a fault.
   const cancel = () => resolver.cancel();
   const timers = [setTimeout(cancel, LIMIT_MS)];
   const answers = await Promise.allSettled(
     families.map(async (family) => {
       const found = await (family === 4 ? resolver.resolve4(name) : resolver.resolve6(name));
       if (found.length > 0) timers.push(setTimeout(cancel, OTHER_FAMILY_MS));
-      return found.map(toAddress);
+      return found.map(toLookupAddress);
     }),
   );
   for (const timer of timers) clearTimeout(timer);
@@ -36,4 +38,8 @@ export async function queryDns(resolver: DnsResolver, name: string, families: re
   };
 }
 
-export const toAddress = (address: string): LookupAddress => ({ address, family: isIP(address) });
+/** Returns an address as `dns.lookup` does, with its family. */
+export const toLookupAddress = (address: string): LookupAddress => ({
+  address,
+  family: isIP(address),
+});

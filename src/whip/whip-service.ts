@@ -263,7 +263,7 @@ export class WhipService {
       replaces: mayJoin ? WHIP_PREFIX + node : '',
     });
     if ('elsewhere' in admission) {
-      return { elsewhere: nodeOf(admission.elsewhere.sessionId.slice(WHIP_PREFIX.length)) };
+      return { elsewhere: nodeOf(admission.elsewhere.slice(WHIP_PREFIX.length)) };
     }
     const { order, lastLocation } = admission;
     const release = () => {

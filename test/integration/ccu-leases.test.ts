@@ -107,7 +107,7 @@ test('close(): places and settings are kept for the given time, also if it is mu
   await using leases = await openTwo(keepMs);
   const alice = holder('first');
   await leases.one.admit(alice, 5, false, muted);
-  await leases.one.place(alice, kitchen);
+  await leases.one.savePlace(alice, kitchen);
   await leases.one.close();
   // Admissions and renewals of other nodes shorten nothing.
   const bob = { ...holder('second'), peer: 'bob' };
@@ -139,7 +139,7 @@ test('a failover that loses the admission of the newer connection: it takes its 
   await using leases = await openTwo();
   const [older, newer] = [holder('older'), holder('newer')];
   await leases.one.admit(older, 5, false, { sessionId: 's', settings: 'first' });
-  await leases.one.place(older, { ...kitchen, room: 'hall' });
+  await leases.one.savePlace(older, { ...kitchen, room: 'hall' });
   const keys = leaseKeys(1);
   // State as the replica has received it.
   const copies = keys.map((key) => `copy of ${key}`);
@@ -149,7 +149,7 @@ test('a failover that loses the admission of the newer connection: it takes its 
     );
   await copy(keys, copies);
   await leases.other.admit(newer, 5, false, { sessionId: 's', settings: '' });
-  await leases.other.place(newer, kitchen);
+  await leases.other.savePlace(newer, kitchen);
   await leases.other.save(newer, muted);
   await copy(copies, keys);
   const stored = (at: number) => leases.redis.run((client) => client.hGet(keys[at]!, 'alice'));
@@ -186,7 +186,7 @@ test('a resumption that Redis answers too late leaves the place and the settings
   await using leases = await openTwo();
   const before = holder('before');
   await leases.one.admit(before, 5, false, muted);
-  await leases.one.place(before, kitchen);
+  await leases.one.savePlace(before, kitchen);
   const read = (key: string) => leases.redis.run((client) => client.get(key)).catch(() => null);
   const order = await read(leaseOrderKey(1));
   // Its node does not renew in the meantime.
@@ -207,7 +207,7 @@ test('a resumption that fails after its admission leaves the place to the next o
   await using leases = await openTwo();
   const before = holder('before');
   await leases.one.admit(before, 5, false, muted);
-  await leases.one.place(before, kitchen);
+  await leases.one.savePlace(before, kitchen);
   const failed = holder('failed');
   await leases.other.admit(failed, 5, false, { sessionId: 't', settings: 'fresh' });
   await leases.other.withdraw(failed);
@@ -244,7 +244,7 @@ test('a room and settings that Redis did not take are written when it is back', 
   await leases.one.admit(alice, 5, false, { sessionId: 's', settings: 'first' });
   await leases.server.kill();
   const place = { sessionId: 's', room: 'b', kind: 'websocket' } as const;
-  await expect(leases.one.place(alice, place)).rejects.toMatchObject({ code: 'overloaded' });
+  await expect(leases.one.savePlace(alice, place)).rejects.toMatchObject({ code: 'overloaded' });
   const session = { sessionId: 's', settings: 'second' };
   await expect(leases.one.save(alice, session)).rejects.toMatchObject({ code: 'overloaded' });
   await leases.server.restart();
@@ -258,7 +258,7 @@ test('a room and settings that a failover has set back are written again after t
   await using leases = await openTwo();
   const alice = holder('first');
   await leases.one.admit(alice, 5, false, { sessionId: 's', settings: 'heard' });
-  await leases.one.place(alice, kitchen);
+  await leases.one.savePlace(alice, kitchen);
   await leases.one.save(alice, muted);
   const [, , placesKey, settingsKey] = leaseKeys(1) as [string, string, string, string];
   await leases.redis
@@ -283,7 +283,7 @@ test('leases that expired while Redis was disconnected are renewed after the rec
   await using leases = await openTwo(0, rarely);
   const alice = holder('first');
   await leases.one.admit(alice, 1, false, muted);
-  await leases.one.place(alice, kitchen);
+  await leases.one.savePlace(alice, kitchen);
   const [leasesKey] = leaseKeys(1) as [string];
   await leases.redis
     .run(async (client) => {
@@ -329,7 +329,7 @@ test('a room and settings that Redis has lost are written again with the next re
   })) as [LeaseHolder, LeaseHolder, LeaseHolder];
   const place = { sessionId: 's', room: 'a', kind: 'websocket' } as const;
   await leases.one.admit(alice, 5, false, { sessionId: 's', settings: 'at first' });
-  await leases.one.place(alice, place);
+  await leases.one.savePlace(alice, place);
   await leases.one.save(alice, { sessionId: 's', settings: 'muted' });
   await leases.one.admit(bob, 5, false, { sessionId: 't', settings: 'as admitted' });
   const half = { sessionId: 'whip:1', room: 'b', kind: 'webrtc' } as const;
@@ -363,7 +363,7 @@ test('two halves that come at once to two nodes: one takes the lease, and the ot
   ]);
   const [elsewhere] = admitted.filter((each) => 'elsewhere' in each);
   expect(admitted.filter((each) => 'order' in each)).toHaveLength(1);
-  expect(elsewhere).toMatchObject({ elsewhere: { room: 'a' } });
+  expect(elsewhere).toEqual({ elsewhere: expect.stringMatching(/^whip:n[12]-1$/) });
   expect(await leases.one.count(1)).toBe(1);
   // A session of another room is replaced, as is one that is not joined, and one of the same node.
   for (const later of [half('n3', 'b'), half('n4', 'b', ''), half('n4', 'b')]) {
@@ -374,4 +374,16 @@ test('two halves that come at once to two nodes: one takes the lease, and the ot
   const socket = await leases.one.admit(holder('socket'), 5, false);
   expect(socket.lastLocation).toMatchObject({ sessionId: 'whip:n4-1' });
   expect(await leases.one.count(1)).toBe(1);
+});
+
+test('a half finds the session of a later build, whose place has a kind that this one does not know, and takes no lease', async () => {
+  await using leases = await openTwo();
+  const sessionId = 'whip:later-1';
+  const place = { sessionId, room: 'a', kind: 'webrtc' } as const;
+  await leases.one.admitHalf(holder('there'), 5, { place, joins: 'whip:', replaces: '' });
+  const stored = JSON.stringify({ ...place, kind: 'another' });
+  await leases.redis.run((client) => client.hSet(leaseKeys(1)[2]!, 'alice', stored));
+  const half = { place: { ...place, sessionId: 'whip:own-1' }, joins: 'whip:' };
+  const admitted = leases.other.admitHalf(holder('here'), 5, { ...half, replaces: 'whip:own' });
+  expect(await admitted).toEqual({ elsewhere: sessionId });
 });

@@ -35,7 +35,7 @@ export class PartylineClient {
     volumes: new Map(),
     speakerId: '',
     toldMuted: false,
-    tellingMute: 0,
+    pendingMutes: 0,
     answeredMuted: false,
     isMutedByGateway: false,
   };

@@ -29,7 +29,7 @@ export class FlowWatch {
   }
 
   /** Time since which others speak and nothing comes, ms; undefined until that has been so for a while. */
-  silencedSinceMs(nowMs: number): number | undefined {
+  nothingArrivesSinceMs(nowMs: number): number | undefined {
     if (this.#expectedSinceMs === undefined) return undefined;
     const sinceMs = Math.max(this.#expectedSinceMs, this.#movedMs);
     return nowMs - sinceMs >= SILENCE_MS ? sinceMs : undefined;

@@ -5,17 +5,17 @@ import type { Health } from './transport-chooser.ts';
 import type { Wire } from './wire.ts';
 
 /**
- * Time for which a path must be broken before it counts as broken, ms: with packet loss ICE sometimes reports
- * a failure although packets arrive.
+ * Time for which a failure of the path must be reported before the path counts as broken, ms: with packet loss
+ * ICE sometimes reports a failure although packets arrive.
  */
 const BROKEN_MS = 500;
-/** Time for which the browser must have stopped the audio, or its playback, before the user is told, ms: a context takes a moment to start. */
+/** The user is told when the browser has stopped the audio, or its playback, for this long, ms: a context takes a moment to start. */
 const STOPPED_MS = 500;
-/** Time without a first path, or for which a room takes to open, after which the user is told, ms. */
+/** Time after which the user is told that there is no path yet, or that the room is not open yet, ms. */
 const PATHLESS_MS = 3500;
-/** Time for which the microphone must be muted before the user is told, ms: browsers mute one for a moment when it starts. */
+/** The user is told when the system has muted the microphone for this long, ms: browsers mute one for a moment when it starts. */
 const SYSTEM_MUTED_MS = 1000;
-/** Time for which nothing of the recorded audio must have been sent before the user is told, ms: stalls of a network are often shorter. */
+/** The user is told when nothing of the recorded audio has been sent for this long, ms: stalls of a network are often shorter. */
 const UNSENT_MS = 2000;
 
 /** Sentences that say why audio does not flow. */
@@ -40,7 +40,7 @@ const TROUBLES = {
 
 /** Facts about a room's audio that `RoomAudio` does not know. */
 type Surroundings = {
-  /** True if the gateway reports another speaker whose audio is due here. */
+  /** True if the gateway reports another speaker whose audio this client should receive. */
   areOthersSpeaking: boolean;
   /** True if the gateway reports that no audio of this client arrives. */
   isUnheard: boolean;
@@ -54,11 +54,11 @@ type Surroundings = {
 
 /** Monitors the audio of a room, and finds the reason if it does not flow. */
 export class HealthWatch {
-  /** Sentence for the user; undefined while audio flows, or would if a peer spoke. */
+  /** Sentence for the user; undefined if nothing is known to be wrong. */
   trouble: string | undefined;
   /** True if audio flows in neither direction. */
   isInterrupted = false;
-  /** True if the browser plays audio only after a click. */
+  /** True if the browser plays or records audio only after a click. */
   isPlaybackBlocked = false;
   readonly #wire: Wire;
   #flow = new FlowWatch();
@@ -79,32 +79,38 @@ export class HealthWatch {
   }
 
   /** Checks the audio; to be called a few times a second. */
-  async look(audio: RoomAudio, around: Surroundings, nowMs: number): Promise<Health> {
+  async check(audio: RoomAudio, around: Surroundings, nowMs: number): Promise<Health> {
     if (audio !== this.#audio) this.#startWith(audio);
-    const { transport, hasPath, isInterrupted, isStopped, isPlaybackBlocked } = audio;
+    const { transport, hasPath, isPathBroken, isStopped, isPlaybackBlocked } = audio;
     const heldMs = (fact: string, holds: boolean) => this.#heldMs(fact, holds, nowMs);
     const pathlessMs = heldMs('pathless', !hasPath);
-    const brokenMs = heldMs('broken', isInterrupted);
+    const brokenMs = heldMs('broken', isPathBroken);
     const isSoundStopped = heldMs('stopped', isStopped) >= STOPPED_MS;
     this.isPlaybackBlocked = heldMs('blocked', isPlaybackBlocked) >= STOPPED_MS;
     const isSystemMuted = heldMs('muted by the system', around.isSystemMuted) >= SYSTEM_MUTED_MS;
     const isLate = heldMs('opening', around.isOpening) >= PATHLESS_MS;
     // Reading statistics is expensive: they are read only if they matter.
-    const isWatched = around.areOthersSpeaking || isInterrupted;
+    const isWatched = around.areOthersSpeaking || isPathBroken;
+    const flow = this.#flow;
     const packets = isWatched ? await packetsOf(audio) : undefined;
+    // After `reset()` what was read before it does not count.
+    if (flow !== this.#flow) {
+      return { transport, pathlessMs: 0, isBroken: false, isOneWay: false };
+    }
     // Without a path nothing can arrive, which is reported separately.
-    this.#flow.note(hasPath && around.areOthersSpeaking, packets, nowMs);
-    const isBroken = brokenMs >= BROKEN_MS && !this.#flow.isMoving(nowMs);
-    const silencedSinceMs = this.#flow.silencedSinceMs(nowMs);
-    // The others may have fallen silent: if the WebSocket is dead as well, no message has said so.
-    const isInDoubt = (this.#wire.heardMs ?? nowMs) <= (silencedSinceMs ?? -Infinity);
-    const isDeaf = silencedSinceMs !== undefined && !isInDoubt;
+    flow.note(hasPath && around.areOthersSpeaking, packets, nowMs);
+    const isBroken = brokenMs >= BROKEN_MS && !flow.isMoving(nowMs);
+    const nothingArrivesSinceMs = flow.nothingArrivesSinceMs(nowMs);
+    // Silence may only mean that the others stopped, and that the message that says so was lost
+    // with the WebSocket: nothing has come over it since.
+    const isInDoubt = (this.#wire.heardMs ?? nowMs) <= (nothingArrivesSinceMs ?? -Infinity);
+    const isDeaf = nothingArrivesSinceMs !== undefined && !isInDoubt;
     const { unsent } = audio;
     const isUnsent = unsent !== undefined && nowMs - unsent.sinceMs >= UNSENT_MS;
     const isPathless = pathlessMs >= PATHLESS_MS;
     // A join waits for answers, without which its audio cannot begin over any transport.
-    const isSound = transport === 'websocket' || around.isOpening;
-    const isStalled = this.#isStalled(isSound, isInDoubt, nowMs);
+    const needsWebSocket = transport === 'websocket' || around.isOpening;
+    const isStalled = this.#checkWebSocket(needsWebSocket, isInDoubt, nowMs);
     this.isInterrupted = isPathless || isBroken || isSoundStopped || isStalled;
     this.trouble = sentenceFor([
       [isPathless, transport === 'webrtc' ? TROUBLES.pathless : TROUBLES.unloaded],
@@ -119,13 +125,14 @@ export class HealthWatch {
       [isDeaf, TROUBLES.deaf],
       [isLate, TROUBLES.opening],
     ]);
-    const isSilenced = around.isUnheard || isDeaf;
-    return { transport, pathlessMs, isInterrupted: isBroken, isSilenced };
+    const isOneWay = around.isUnheard || isDeaf;
+    return { transport, pathlessMs, isBroken, isOneWay };
   }
 
   /** Resets the state after a time without checks. */
   reset(): void {
     this.#audio = undefined;
+    this.#flow = new FlowWatch();
     this.trouble = undefined;
     this.isInterrupted = false;
     this.isPlaybackBlocked = false;
@@ -144,14 +151,14 @@ export class HealthWatch {
     return nowMs - (this.#since.get(fact) ?? nowMs);
   }
 
-  /** Returns true if audio is stalled in the WebSocket, and gives up a WebSocket that carries nothing. */
-  #isStalled(isSound: boolean, isInDoubt: boolean, nowMs: number): boolean {
+  /** Gives up a WebSocket that carries nothing. Returns true if audio needs it and is stalled. */
+  #checkWebSocket(needsWebSocket: boolean, isInDoubt: boolean, nowMs: number): boolean {
     const { heardMs } = this.#wire;
-    if (heardMs === undefined) return false; // there is no connection, and the client says so
-    const carries = isSound ? 'sound' : 'text';
+    if (heardMs === undefined) return false; // there is no connection: the client reports that by itself
+    const carries = needsWebSocket ? 'sound' : 'text';
     const state = this.#pulse.look(isInDoubt ? 'doubt' : carries, heardMs, nowMs);
     if (state === 'lost') this.#wire.fail('The connection went silent.');
-    return isSound && state !== 'steady';
+    return needsWebSocket && state !== 'steady';
   }
 }
 

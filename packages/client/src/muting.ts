@@ -12,34 +12,37 @@ export async function tellMute(
   more: { volume?: Record<string, number> } = {},
 ): Promise<void> {
   const { muted } = settings;
-  if (settings.tellingMute === 0) settings.answeredMuted = settings.toldMuted;
+  // Nothing is pending: what was told last is what the gateway has.
+  if (settings.pendingMutes === 0) settings.answeredMuted = settings.toldMuted;
   settings.toldMuted = muted;
-  settings.tellingMute += 1;
+  settings.pendingMutes += 1;
   try {
     await request({ type: 'configure', mute: muted, ...more });
     settings.answeredMuted = muted;
   } finally {
-    settings.tellingMute -= 1;
-    // After a refusal the gateway must be told again.
-    if (settings.tellingMute === 0) settings.toldMuted = settings.answeredMuted;
+    settings.pendingMutes -= 1;
+    // After a refusal `toldMuted` is again what the gateway has, so that the caller sees the
+    // difference and tells it again.
+    if (settings.pendingMutes === 0) settings.toldMuted = settings.answeredMuted;
   }
 }
 
 /**
- * Applies a mute that the gateway sent unasked: an operator has muted this peer, or has unmuted it. It does
- * not end a mute of the user's own.
- * @returns true if the mute has changed, so that the audio must be told
+ * Applies a mute that the gateway sent unasked: an operator has muted this peer, or has unmuted it. An operator's unmute does not end
+ * a mute of the user's own.
+ * @returns true if the gateway has another mute than was known: the audio must apply the settings, which may differ from it
  */
 export function hearMute(settings: SoundSettings, isMuted: boolean): boolean {
-  // A pending request reaches the gateway after this message, and takes precedence unless it is
+  // The gateway sent this before it took the pending request, which takes precedence unless it is
   // refused.
-  if (settings.tellingMute > 0) {
+  if (settings.pendingMutes > 0) {
     settings.answeredMuted = isMuted;
     return false;
   }
   if (isMuted === settings.toldMuted) return false;
   settings.toldMuted = isMuted;
-  if (isMuted !== settings.muted && (isMuted || settings.isMutedByGateway)) {
+  const isOwnMute = settings.muted && !settings.isMutedByGateway;
+  if (!isOwnMute && isMuted !== settings.muted) {
     settings.muted = isMuted;
     settings.isMutedByGateway = isMuted;
   }

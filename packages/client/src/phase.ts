@@ -60,7 +60,7 @@ export function stateOf(phase: Phase): ClientState {
       // A node that is gone took its media with it, which ICE notices only seconds later.
       const hasGone = pause.reason.code === 'draining';
       const isApart = kept?.audio.transport === 'webrtc';
-      const hasAudio = kept !== undefined && isApart && !kept.audio.isInterrupted && !hasGone;
+      const hasAudio = kept !== undefined && isApart && !kept.audio.isPathBroken && !hasGone;
       return { name, ...pause, hasAudio, ...(wanted && { room: wanted.room }) };
     }
     case 'in_room': {

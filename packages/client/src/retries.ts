@@ -1,24 +1,25 @@
 import { retryDelayMs } from './retry.ts';
 
-/** Times at which a call that has failed is to be repeated, at growing intervals. In ms of any steady clock. */
+/** Decides when something that failed is to be tried again, at growing intervals. All times: ms of one monotonic clock. */
 export class Retries {
   /** Number of failures in a row. */
   #failures = 0;
   #dueMs = Infinity;
 
+  /** Notes a failure. */
   failed(nowMs: number): void {
     this.#dueMs = nowMs + retryDelayMs(this.#failures);
     this.#failures += 1;
   }
 
-  /** Notes that the call has succeeded, or that repeating it is of no use. */
+  /** Notes a success, or that another attempt is of no use. */
   end(): void {
     this.#failures = 0;
     this.#dueMs = Infinity;
   }
 
-  /** Returns true, once, when the call is to be repeated. */
-  take(nowMs: number): boolean {
+  /** Returns true once when the time has come; the caller then tries again, and reports `failed` or `end`. */
+  takeDue(nowMs: number): boolean {
     if (nowMs < this.#dueMs) return false;
     this.#dueMs = Infinity;
     return true;

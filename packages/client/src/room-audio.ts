@@ -15,11 +15,11 @@ export type SoundSettings = {
   toldVolumes?: Map<string, number> | undefined;
   /** Device id of the speakers; empty: the default ones. */
   speakerId: string;
-  /** True if the gateway was told by `configure` that this peer is muted, which holds over both transports. */
+  /** Mute that the gateway was told last by `configure`, which holds over both transports; after a refusal, the one that it has. */
   toldMuted: boolean;
-  /** Number of these `configure` requests that have no answer yet. */
-  tellingMute: number;
-  /** Mute at the gateway by its last answer; current only while such requests are pending. */
+  /** Number of `configure` requests with a mute that have no answer yet. */
+  pendingMutes: number;
+  /** Mute that the gateway has by its last answer; kept up to date only while such requests are pending. */
   answeredMuted: boolean;
   /** True if the gateway muted this peer, not the user. */
   isMutedByGateway: boolean;
@@ -34,7 +34,7 @@ export type AudioHandlers = {
   playbackBlocked: () => void;
   /** Called when something failed that the room can do without. */
   fault: (message: string) => void;
-  /** Called when `isInterrupted` may have changed. */
+  /** Called when `isPathBroken` may have changed. */
   pathChanged: () => void;
   /** Called when the path to the gateway could not be restored. */
   lost: (error: RequestError) => void;
@@ -64,8 +64,8 @@ export interface RoomAudio {
   readonly transport: Transport;
   /** Time of its opening, ms of `performance.now()`. */
   readonly openedMs: number;
-  /** True if no audio flows for now. */
-  readonly isInterrupted: boolean;
+  /** True if the path reports a failure. */
+  readonly isPathBroken: boolean;
   /** True if the browser neither plays nor records: it waits for a click, or for the end of a phone call. */
   readonly isStopped: boolean;
   /** True if the browser plays some or all of the audio, or records, only after a click. */

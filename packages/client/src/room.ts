@@ -146,7 +146,7 @@ export class Room {
     const { trouble, isPlaybackBlocked } = this;
     const { muted, microphone, refusal } = this.#parts.settings;
     const isOpen = !muted && microphone !== null && microphone.readyState !== 'ended';
-    if (isOpen && this.#microphoneRetries.take(nowMs)) {
+    if (isOpen && this.#microphoneRetries.takeDue(nowMs)) {
       this.applyMicrophone().catch(() => undefined); // `trouble` says so
     }
     const isSystemMuted = isOpen && microphone.muted;
@@ -163,7 +163,7 @@ export class Room {
       isSystemMuted,
       isOpening: !this.isReady,
     };
-    const health = await this.#watch.look(this.#audio, around, nowMs);
+    const health = await this.#watch.check(this.#audio, around, nowMs);
     const isOther = trouble !== this.trouble || isPlaybackBlocked !== this.isPlaybackBlocked;
     if (isOther && !this.#isClosed) this.#parts.handlers.changed();
     return health;

@@ -21,9 +21,9 @@ export type Health = {
   /** Time for which it has waited for a path, ms; 0 if it has one or needs none. */
   pathlessMs: number;
   /** True if the path that it had is broken. */
-  isInterrupted: boolean;
+  isBroken: boolean;
   /** True if sent audio does not arrive at the gateway, or audio of others does not arrive here. */
-  isSilenced: boolean;
+  isOneWay: boolean;
 };
 
 /** Networks on which WebRTC recently did not work. */
@@ -52,7 +52,7 @@ export class TransportChooser {
   /** Time from which a dead path is a reason to leave the preferred transport, ms. */
   #leavesDeadMs = -Infinity;
   /** Time from which missing audio, although there is a path, is a reason to leave the preferred transport, ms. */
-  #leavesSilencedMs = -Infinity;
+  #leavesOneWayMs = -Infinity;
   /** Time from which the preferred transport is tried again, ms. */
   #nextAttemptMs = Infinity;
   #pauseMs = BETWEEN_ATTEMPTS_MS;
@@ -93,7 +93,7 @@ export class TransportChooser {
     this.#network = network;
     this.#pauseMs = BETWEEN_ATTEMPTS_MS;
     this.#leavesDeadMs = nowMs;
-    this.#leavesSilencedMs = nowMs;
+    this.#leavesOneWayMs = nowMs;
     if (this.#other && this.#prefersWebRtc && this.#memory.isBlocked(network)) {
       this.#present = this.#other;
       this.#waitFrom(nowMs);
@@ -109,10 +109,9 @@ export class TransportChooser {
       return nowMs >= this.#nextAttemptMs ? this.#preferred : undefined;
     }
     if (health.transport === 'websocket') return undefined;
-    const isDead = health.pathlessMs >= PATIENCE_MS || health.isInterrupted;
+    const isDead = health.pathlessMs >= PATIENCE_MS || health.isBroken;
     const isLeft =
-      (isDead && nowMs >= this.#leavesDeadMs) ||
-      (health.isSilenced && nowMs >= this.#leavesSilencedMs);
+      (isDead && nowMs >= this.#leavesDeadMs) || (health.isOneWay && nowMs >= this.#leavesOneWayMs);
     return isLeft ? this.#other : undefined;
   }
 
@@ -136,7 +135,7 @@ export class TransportChooser {
     this.#present = transport;
     this.#lastChangeMs = nowMs;
     this.#leavesDeadMs = nowMs + SETTLING_MS;
-    this.#leavesSilencedMs = nowMs + BETWEEN_ATTEMPTS_MS;
+    this.#leavesOneWayMs = nowMs + BETWEEN_ATTEMPTS_MS;
     if (transport === this.#preferred) return;
     // A change back that did not last counts as a failed one.
     if (lastedMs >= LASTING_MS) this.#pauseMs = BETWEEN_ATTEMPTS_MS;
@@ -154,7 +153,7 @@ export class TransportChooser {
       return this.#waitFrom(nowMs);
     }
     this.#leavesDeadMs = nowMs + BETWEEN_ESCAPES_MS;
-    this.#leavesSilencedMs = nowMs + BETWEEN_RETREATS_MS;
+    this.#leavesOneWayMs = nowMs + BETWEEN_RETREATS_MS;
   }
 
   #waitFrom(nowMs: number): void {

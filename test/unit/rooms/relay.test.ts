@@ -26,8 +26,8 @@ const PCM = { codec: 'pcm_s16le', rateHz: 16_000, channels: 1 } as const;
 const OGG = { codec: 'ogg_opus' } as const;
 
 const NOTHING_SAID: IntakeState = {
-  out: undefined,
-  format: undefined,
+  outputFormat: undefined,
+  inputFormat: undefined,
   isFormatUnknown: false,
   hasSaidNothing: true,
 };
@@ -41,26 +41,31 @@ describe('intakeOf()', () => {
     ['sends what nobody can tell yet', { isFormatUnknown: true }, undefined, 'held'],
     ['sends that, and was sent sound', { isFormatUnknown: true }, 'sound', 'held'],
     ['sends that, and was sent messages', { isFormatUnknown: true }, 'relayed', 'held'],
-    ['sends an unknown format', { format: OPAQUE }, undefined, 'relayed'],
-    ['sends that, and was sent sound', { format: OPAQUE }, 'sound', 'relayed'],
-    ['sends Opus', { format: OPUS }, undefined, 'sound'],
-    ['sends Opus, and was sent messages', { format: OPUS }, 'relayed', 'sound'],
-    ['sends samples', { format: PCM, hasSaidNothing: false }, undefined, 'sound'],
-    ['sends a container', { format: OGG }, 'relayed', 'sound'],
-    ['wants samples', { out: PCM, hasSaidNothing: false }, undefined, 'sound'],
+    ['sends an unknown format', { inputFormat: OPAQUE }, undefined, 'relayed'],
+    ['sends that, and was sent sound', { inputFormat: OPAQUE }, 'sound', 'relayed'],
+    ['sends Opus', { inputFormat: OPUS }, undefined, 'sound'],
+    ['sends Opus, and was sent messages', { inputFormat: OPUS }, 'relayed', 'sound'],
+    ['sends samples', { inputFormat: PCM, hasSaidNothing: false }, undefined, 'sound'],
+    ['sends a container', { inputFormat: OGG }, 'relayed', 'sound'],
+    ['wants samples', { outputFormat: PCM, hasSaidNothing: false }, undefined, 'sound'],
     [
       'wants samples, and sends an unknown format',
-      { out: PCM, format: OPAQUE },
+      { outputFormat: PCM, inputFormat: OPAQUE },
       undefined,
       'sound',
     ],
     [
       'wants samples while nobody knows what it sends',
-      { out: PCM, isFormatUnknown: true },
+      { outputFormat: PCM, isFormatUnknown: true },
       undefined,
       'sound',
     ],
-    ['wants messages, and sends samples', { out: OPAQUE, format: PCM }, undefined, 'relayed'],
+    [
+      'wants messages, and sends samples',
+      { outputFormat: OPAQUE, inputFormat: PCM },
+      undefined,
+      'relayed',
+    ],
   ])('a client that %s', (_what, state, firstHeard, intake) => {
     expect(intakeOf({ ...NOTHING_SAID, ...state }, firstHeard)).toBe(intake);
   });
@@ -93,7 +98,7 @@ describe('RelayIntake', () => {
     expect(intake.take(message('a'), 0)).toEqual([]);
     expect(intake.take(message('b'), 20)).toEqual([]);
     expect(intake.settle(30)).toEqual([]);
-    Object.assign(now, { isFormatUnknown: false, format: OPAQUE });
+    Object.assign(now, { isFormatUnknown: false, inputFormat: OPAQUE });
     expect(intake.settle(40)).toEqual([message('a'), message('b')]);
     expect(intake.settle(50)).toEqual([]);
     expect(intake.take(message('c'), 60)).toEqual([message('c')]);
@@ -141,12 +146,12 @@ describe('RelayIntake', () => {
   test('forgets what it holds when the format is found to be a known one, and when the client leaves the room', () => {
     const { now, intake } = open({ isFormatUnknown: true });
     intake.take(message('a'), 0);
-    Object.assign(now, { isFormatUnknown: false, format: OPUS });
+    Object.assign(now, { isFormatUnknown: false, inputFormat: OPUS });
     expect(intake.settle(40)).toEqual([]);
-    Object.assign(now, { isFormatUnknown: true, format: undefined });
+    Object.assign(now, { isFormatUnknown: true, inputFormat: undefined });
     intake.take(message('b'), 60);
     intake.reset();
-    Object.assign(now, { isFormatUnknown: false, format: OPAQUE });
+    Object.assign(now, { isFormatUnknown: false, inputFormat: OPAQUE });
     expect(intake.settle(80)).toEqual([]);
   });
 

@@ -71,7 +71,7 @@ export class WebRtcAudio implements RoomAudio {
   }
 
   /** True while the path to the gateway is broken and being restored. */
-  get isInterrupted(): boolean {
+  get isPathBroken(): boolean {
     return this.#broken.size > 0;
   }
 

@@ -1,13 +1,16 @@
 import { Application, createEncoder, type OpusEncoderHandle } from 'libopus-wasm';
 
-/** Worker that receives frames of 20 ms at 48 kHz as messages, and posts Opus packets. The first message is the bitrate. */
+/**
+ * Worker that encodes Opus. First message: `{ bitrate }` in bit/s; it answers `{ ready }`. Every later one: a mono frame of 20 ms
+ * at 48 kHz, answered by one packet. Frames before `ready` are dropped.
+ */
 
 let encoder: OpusEncoderHandle | undefined;
 
 addEventListener('message', ({ data }: MessageEvent<Float32Array | { bitrate: number }>) => {
   if (data instanceof Float32Array) {
     const packet = encoder?.encodeFloat(data);
-    // A copy: what the encoder returns may lie in its own memory.
+    // A copy: of a packet that lies in the encoder's memory `postMessage` would clone all of that.
     if (packet) postMessage(packet.slice());
     return;
   }

@@ -1,9 +1,10 @@
 import { limitLoading } from '../loading-time.ts';
 
 /**
- * Starts a worker, and waits until it says that it is ready.
- * @param greeting its first message
- * @throws when its file cannot be had, or it cannot do its work
+ * Starts a worker, and waits for its first message: `{ ready: true }`, or `{ ready: false, message }`. Later faults are
+ * the caller's to watch.
+ * @param greeting first message to the worker
+ * @throws if its file cannot be loaded in time, its script throws, or the worker answers that it is not ready
  */
 export function openWorker(
   url: string | URL,
@@ -11,6 +12,7 @@ export function openWorker(
   transfer: Transferable[] = [],
 ): Promise<Worker> {
   return new Promise((resolve, reject) => {
+    // A classic worker: builds bundle it into one file without imports.
     const worker = new Worker(url);
     const listening = new AbortController();
     const { signal } = listening;
@@ -19,16 +21,23 @@ export function openWorker(
       worker.terminate();
       reject(reason);
     };
-    signal.addEventListener('abort', limitLoading(url, fail));
-    const answered = ({ data }: MessageEvent<{ ready: boolean; message?: string }>) => {
-      if (!data.ready) return fail(new Error(data.message ?? 'A worker could not start.'));
+    const liftLimit = limitLoading(url, fail);
+    signal.addEventListener('abort', liftLimit);
+    const onAnswer = ({ data }: MessageEvent<{ ready: boolean; message?: string }>) => {
+      if (!data.ready) return fail(new Error(data.message ?? `${String(url)} could not start.`));
       listening.abort();
       resolve(worker);
     };
-    worker.addEventListener('message', answered, { signal });
+    worker.addEventListener('message', onAnswer, { signal });
     worker.addEventListener(
       'error',
-      () => fail(new Error(`The browser could not load ${String(url)}.`)),
+      // Without a message the file could not be loaded; otherwise its script has thrown.
+      ({ message }) =>
+        fail(
+          new Error(
+            message ? `${String(url)}: ${message}` : `The browser could not load ${String(url)}.`,
+          ),
+        ),
       { signal },
     );
     worker.postMessage(greeting, transfer);

@@ -67,7 +67,7 @@ export class WebSocketAudio implements RoomAudio {
   }
 
   /** A WebSocket that carries nothing counts as lost, which the client reports itself. */
-  get isInterrupted(): boolean {
+  get isPathBroken(): boolean {
     return false;
   }
 

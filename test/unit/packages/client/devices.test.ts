@@ -30,7 +30,7 @@ beforeEach(() => {
     volumes: new Map(),
     speakerId: 'headset',
     toldMuted: false,
-    tellingMute: 0,
+    pendingMutes: 0,
     answeredMuted: false,
     isMutedByGateway: false,
   };

@@ -26,7 +26,7 @@ const openAudio = ({ settings }: AudioParts): RoomAudio => {
 const audioWith = (settings: SoundSettings): RoomAudio => ({
   transport: 'websocket',
   openedMs: 0,
-  isInterrupted: false,
+  isPathBroken: false,
   isStopped: false,
   isPlaybackBlocked: false,
   hasPath: true,
@@ -171,7 +171,7 @@ test('a change of way tells whether the client is muted', async () => {
 });
 
 function settingsWith(known: Partial<SoundSettings>): SoundSettings {
-  const told = { toldMuted: false, tellingMute: 0, answeredMuted: false };
+  const told = { toldMuted: false, pendingMutes: 0, answeredMuted: false };
   const unmuted = { muted: false, ...told, isMutedByGateway: false };
   return { microphone: null, volumes: new Map(), speakerId: '', ...unmuted, ...known };
 }
@@ -205,7 +205,7 @@ test('a mute that the gateway refuses is to be told again; what the last answer 
   expect(ours.toldMuted).toBe(true);
   second.reject(refused);
   await expect(muting).rejects.toThrow(refused);
-  expect(ours).toMatchObject({ toldMuted: false, tellingMute: 0 });
+  expect(ours).toMatchObject({ toldMuted: false, pendingMutes: 0 });
 });
 
 test('sound over the WebSocket: an unmute that is refused is sent by the next one', async () => {

@@ -16,7 +16,7 @@ const SETTINGS: SoundSettings = {
   volumes: new Map(),
   speakerId: '',
   toldMuted: false,
-  tellingMute: 0,
+  pendingMutes: 0,
   answeredMuted: false,
   isMutedByGateway: false,
 };
@@ -37,7 +37,7 @@ function openRoom() {
   const sound = {
     transport: 'webrtc',
     hasPath: true,
-    isInterrupted: false,
+    isPathBroken: false,
     isPlaybackBlocked: false,
     received: 0,
   };
@@ -100,16 +100,16 @@ const speaking = (...peers: MessageOf<'speaking'>['peers']): ServerMessage => ({
 test('a speaker without a level is not waited for: it sends an unknown format, which browsers do not get', async () => {
   const { room, lookUntil } = openRoom();
   room.receive(speaking({ peer: 'bob' }));
-  expect(await lookUntil(10_000)).toMatchObject({ isSilenced: false });
+  expect(await lookUntil(10_000)).toMatchObject({ isOneWay: false });
   expect(room.trouble).toBeUndefined();
 });
 
 test('only others count as speaking', async () => {
   const { room, lookUntil } = openRoom();
   room.receive(speaking({ peer: 'ada', level_dbov: -20 }));
-  expect(await lookUntil(10_000)).toMatchObject({ isSilenced: false });
+  expect(await lookUntil(10_000)).toMatchObject({ isOneWay: false });
   room.receive(speaking({ peer: 'ada', level_dbov: -20 }, { peer: 'bob', level_dbov: -30 }));
-  expect(await lookUntil(12_000)).toMatchObject({ isSilenced: true });
+  expect(await lookUntil(12_000)).toMatchObject({ isOneWay: true });
   expect(room.trouble).toContain('You do not hear the others');
 });
 
@@ -137,7 +137,7 @@ test('a speaker who may have fallen silent since the WebSocket died is no reason
   await lookUntil(13_000, flows);
   expect(sent).toEqual([]);
   const nothing = () => undefined;
-  expect(await lookUntil(15_000, nothing)).toMatchObject({ isSilenced: false });
+  expect(await lookUntil(15_000, nothing)).toMatchObject({ isOneWay: false });
   expect(room.trouble).toBeUndefined();
   expect(sent).toEqual(['configure']);
   expect(room.isAsking).toBe(true);
@@ -154,18 +154,18 @@ test('a speaker that the gateway still names when asked counts as missing', asyn
     return Promise.resolve();
   };
   const nothing = () => undefined;
-  expect(await lookUntil(1500, nothing)).toMatchObject({ isSilenced: false });
-  expect(await lookUntil(2500, nothing)).toMatchObject({ isSilenced: true });
+  expect(await lookUntil(1500, nothing)).toMatchObject({ isOneWay: false });
+  expect(await lookUntil(2500, nothing)).toMatchObject({ isOneWay: true });
   expect({ asked, isAsking: room.isAsking }).toEqual({ asked: 1, isAsking: false });
 });
 
 test('faults found before the connection was lost do not count after it', async () => {
   const { room, sound, lookUntil, reconnect } = openRoom();
-  sound.isInterrupted = true;
+  sound.isPathBroken = true;
   await lookUntil(2000);
   expect(room.trouble).toContain('the path to the gateway is broken');
   expect(room.isInterrupted).toBe(true);
-  sound.isInterrupted = false;
+  sound.isPathBroken = false;
   reconnect(5000);
   expect(room.trouble).toBeUndefined();
   expect(room.isInterrupted).toBe(false);
@@ -178,20 +178,20 @@ test('others who speak before and after a loss of the connection are not taken f
   await lookUntil(500);
   reconnect(5000);
   room.receive(bob);
-  expect(await lookUntil(6500)).toMatchObject({ isSilenced: false });
-  expect(await lookUntil(7250)).toMatchObject({ isSilenced: true });
+  expect(await lookUntil(6500)).toMatchObject({ isOneWay: false });
+  expect(await lookUntil(7250)).toMatchObject({ isOneWay: true });
 });
 
 test('a client without a microphone is not told that nobody hears it, nor one that has just taken one', async () => {
   const stopped = { type: 'rtp_flow', state: 'stopped' } as const;
   const { room, settings, lookUntil } = openRoom();
   room.receive(stopped);
-  expect(await lookUntil(5000)).toMatchObject({ isSilenced: false });
+  expect(await lookUntil(5000)).toMatchObject({ isOneWay: false });
   settings.microphone = {} as MediaStreamTrack;
-  expect(await lookUntil(7000)).toMatchObject({ isSilenced: false });
+  expect(await lookUntil(7000)).toMatchObject({ isOneWay: false });
   expect(room.trouble).toBeUndefined();
   // The gateway has had time to tell that packets come.
-  expect(await lookUntil(8000)).toMatchObject({ isSilenced: true });
+  expect(await lookUntil(8000)).toMatchObject({ isOneWay: true });
   expect(room.trouble).toBeDefined();
 });
 
@@ -199,12 +199,12 @@ test('packets that the gateway missed before the connection was lost may have co
   const { room, settings, lookUntil, reconnect } = openRoom();
   settings.microphone = { readyState: 'live', muted: false } as MediaStreamTrack;
   room.receive({ type: 'rtp_flow', state: 'stopped' });
-  expect(await lookUntil(5000)).toMatchObject({ isSilenced: true });
+  expect(await lookUntil(5000)).toMatchObject({ isOneWay: true });
   reconnect(3000);
-  expect(await lookUntil(20_000)).toMatchObject({ isSilenced: false });
+  expect(await lookUntil(20_000)).toMatchObject({ isOneWay: false });
   expect(room.trouble).toBeUndefined();
   room.receive({ type: 'rtp_flow', state: 'stopped' });
-  expect(await lookUntil(20_250)).toMatchObject({ isSilenced: true });
+  expect(await lookUntil(20_250)).toMatchObject({ isOneWay: true });
 });
 
 test('a microphone that the system mutes is told after a second, and is no reason to change the way', async () => {
@@ -216,7 +216,7 @@ test('a microphone that the system mutes is told after a second, and is no reaso
   room.receive({ type: 'rtp_flow', state: 'stopped' });
   await lookUntil(5750);
   expect(room.trouble).toBeUndefined();
-  expect(await lookUntil(10_000)).toMatchObject({ isInterrupted: false, isSilenced: false });
+  expect(await lookUntil(10_000)).toMatchObject({ isBroken: false, isOneWay: false });
   expect(room.trouble).toContain('has muted the microphone');
   settings.muted = true;
   await lookUntil(10_250);
@@ -249,7 +249,7 @@ test.each<[string, (room: Room) => unknown]>([
     const { room, settings, lookUntil } = openRoom();
     settings.microphone = { readyState: 'live', muted: false } as MediaStreamTrack;
     await refuse(room);
-    expect(await lookUntil(1000)).toMatchObject({ isSilenced: false });
+    expect(await lookUntil(1000)).toMatchObject({ isOneWay: false });
     expect(room.trouble).toBe(`Nobody hears you: ${MESSAGE}`);
     settings.muted = true;
     await lookUntil(2000);
@@ -265,7 +265,7 @@ test('playback that waits for a click is told until it runs', async () => {
   sound.isPlaybackBlocked = true;
   await lookUntil(250);
   expect(room.isPlaybackBlocked).toBe(false);
-  expect(await lookUntil(1000)).toMatchObject({ isInterrupted: false, isSilenced: false });
+  expect(await lookUntil(1000)).toMatchObject({ isBroken: false, isOneWay: false });
   expect(room.isPlaybackBlocked).toBe(true);
   expect(room.trouble).toContain('only after a click');
   sound.isPlaybackBlocked = false;

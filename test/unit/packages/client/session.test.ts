@@ -9,7 +9,7 @@ import type { AudioParts, RoomAudio } from '../../../../packages/client/src/room
 let special: (parts: AudioParts) => Partial<RoomAudio>;
 const audioOf = (parts: AudioParts): Partial<RoomAudio> => ({
   transport: 'websocket',
-  isInterrupted: false,
+  isPathBroken: false,
   isStopped: false,
   hasPath: true,
   opened: () => Promise.resolve(),

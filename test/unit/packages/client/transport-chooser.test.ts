@@ -15,8 +15,8 @@ const OFFICE = '198.51.100.0/24';
 const GOOD: Health = {
   transport: 'webrtc',
   pathlessMs: 0,
-  isInterrupted: false,
-  isSilenced: false,
+  isBroken: false,
+  isOneWay: false,
 };
 const OVER_WEBSOCKET: Health = { ...GOOD, transport: 'websocket' };
 
@@ -47,8 +47,8 @@ test('WebRTC is joined first, and kept while it carries', () => {
 
 test.each([
   ['no path within 2.5 s', { pathlessMs: 2500 }],
-  ['a path that breaks', { isInterrupted: true }],
-  ['sound that does not arrive', { isSilenced: true }],
+  ['a path that breaks', { isBroken: true }],
+  ['sound that does not arrive', { isOneWay: true }],
 ])('%s: over to the WebSocket, at once', (_, trouble) => {
   expect(openChooser().next({ ...GOOD, ...trouble }, 3000)).toBe('websocket');
 });
@@ -89,29 +89,29 @@ const stays = (changes: Change[], transport: Health['transport']) =>
     .flatMap(({ to, ms }, i) => (to === transport ? [(changes[i + 1]!.ms - ms) / 1000] : []));
 
 test('a WebRTC that is dead after each way back is left 5 s later, and tried ever more seldom', () => {
-  const changes = changesWith({ isInterrupted: true }, 0);
+  const changes = changesWith({ isBroken: true }, 0);
   expect(changes[0]).toEqual({ to: 'websocket', ms: 0 });
   expect(stays(changes, 'webrtc')).toEqual([5, 5, 5, 5]);
   expect(stays(changes, 'websocket')).toEqual([60, 120, 240, 480]);
 });
 
 test('one that breaks after two minutes is left at once, and tried again after a minute', () => {
-  const changes = changesWith({ isInterrupted: true }, 2 * MINUTE_MS);
+  const changes = changesWith({ isBroken: true }, 2 * MINUTE_MS);
   expect(changes.length).toBeGreaterThan(5);
   expect(new Set(stays(changes, 'webrtc'))).toEqual(new Set([120]));
   expect(new Set(stays(changes, 'websocket'))).toEqual(new Set([60]));
 });
 
 test('one that carries in one direction is left a minute after each way back, and tried ever more seldom', () => {
-  const changes = changesWith({ isSilenced: true }, 0);
+  const changes = changesWith({ isOneWay: true }, 0);
   expect(changes[0]).toEqual({ to: 'websocket', ms: 0 });
   expect(stays(changes, 'webrtc')).toEqual([60, 60, 60, 60]);
   expect(stays(changes, 'websocket')).toEqual([60, 120, 240, 480]);
 });
 
 test.each([
-  ['is dead', { isInterrupted: true }, 10],
-  ['carries in one direction', { isSilenced: true }, 30],
+  ['is dead', { isBroken: true }, 10],
+  ['carries in one direction', { isOneWay: true }, 30],
 ])('a WebRTC that %s, and cannot be left, is to be left again later', (_, trouble, pauseS) => {
   const chooser = openChooser();
   const attempts: number[] = [];
@@ -185,7 +185,7 @@ test('on another network nothing is held back because of changes on the one befo
   const chooser = openChooser();
   chooser.changed('websocket', 0);
   chooser.changed('webrtc', MINUTE_MS);
-  const silenced = { ...GOOD, isSilenced: true };
+  const silenced = { ...GOOD, isOneWay: true };
   expect(chooser.next(silenced, MINUTE_MS + 1000)).toBeUndefined();
   chooser.onNetwork(OFFICE, MINUTE_MS + 1000);
   expect(chooser.next(silenced, MINUTE_MS + 1000)).toBe('websocket');
@@ -197,7 +197,7 @@ test('one transport alone is never left', () => {
     chooser.onNetwork(HOME, 0);
     expect(chooser.areSeveral).toBe(false);
     expect(chooser.giveUpPreferred(0)).toBe(false);
-    const bad = { ...GOOD, transport, isInterrupted: true, isSilenced: true };
+    const bad = { ...GOOD, transport, isBroken: true, isOneWay: true };
     expect(chooser.next(bad, 10 * MINUTE_MS)).toBeUndefined();
   }
 });
@@ -215,11 +215,11 @@ test('a browser without WebRTC goes over to the WebSocket before it has joined, 
 test('the way down is silenced when others speak for 1.5 s and nothing comes', () => {
   const watch = new FlowWatch();
   for (let ms = 0; ms <= 5000; ms += 500) watch.note(false, 100, ms);
-  expect(watch.silencedSinceMs(5000)).toBeUndefined();
+  expect(watch.nothingArrivesSinceMs(5000)).toBeUndefined();
   for (let ms = 5500; ms <= 6500; ms += 500) watch.note(true, 100, ms);
-  expect(watch.silencedSinceMs(6500)).toBeUndefined();
+  expect(watch.nothingArrivesSinceMs(6500)).toBeUndefined();
   watch.note(true, 100, 7000);
-  expect(watch.silencedSinceMs(7000)).toBe(5500);
+  expect(watch.nothingArrivesSinceMs(7000)).toBe(5500);
   watch.note(true, 101, 7500);
-  expect(watch.silencedSinceMs(7500)).toBeUndefined();
+  expect(watch.nothingArrivesSinceMs(7500)).toBeUndefined();
 });

@@ -16,10 +16,10 @@ import { Wire } from '../../../../packages/client/src/wire.ts';
 const BROKEN: Health = {
   transport: 'webrtc',
   pathlessMs: 0,
-  isInterrupted: true,
-  isSilenced: false,
+  isBroken: true,
+  isOneWay: false,
 };
-const OVER_WEBSOCKET: Health = { ...BROKEN, transport: 'websocket', isInterrupted: false };
+const OVER_WEBSOCKET: Health = { ...BROKEN, transport: 'websocket', isBroken: false };
 
 /** A client in a room whose path is broken. */
 function openKeeper() {

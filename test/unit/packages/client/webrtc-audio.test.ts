@@ -58,7 +58,7 @@ async function openAudio(microphone: MediaStreamTrack): Promise<SoundSettings> {
     volumes: new Map(),
     speakerId: '',
     toldMuted: false,
-    tellingMute: 0,
+    pendingMutes: 0,
     answeredMuted: false,
     isMutedByGateway: false,
   };

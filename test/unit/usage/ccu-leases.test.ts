@@ -1,0 +1,49 @@
+import type { FastifyBaseLogger } from 'fastify';
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { DEFAULT_TIMINGS } from '../../../config/timings.ts';
+import type { Redis } from '../../../src/store/redis.ts';
+import { CcuLeases } from '../../../src/usage/ccu-leases.ts';
+
+const { leases: timings } = DEFAULT_TIMINGS;
+
+beforeEach(() => void vi.useFakeTimers());
+afterEach(() => void vi.useRealTimers());
+
+/** Leases in a Redis that grants every lease, until it is away. */
+function open() {
+  const redis = { isAway: false };
+  const client = {
+    admitLease: () => Promise.resolve([1, 1, null, 0, '', 1]),
+    renewLeases: () => Promise.resolve([[], [], [], []]),
+  };
+  const store = {
+    run: (work: (commands: typeof client) => Promise<unknown>) =>
+      redis.isAway ? Promise.reject(new Error('Redis is away.')) : work(client),
+    onReconnect: () => () => {},
+  } as unknown as Redis;
+  const warn = vi.fn<(fields: object, message: string) => void>();
+  const log = { warn } as unknown as FastifyBaseLogger;
+  const leases = new CcuLeases(store, log, () => {}, timings, 60_000);
+  const warnings = () => warn.mock.calls.map(([, message]) => message);
+  return { redis, leases, warnings };
+}
+
+const holder = (peer: string) => ({ accountId: 1, peer, connectionId: `of ${peer}` });
+
+test('what Redis does not take is logged by its name: renewals, places, releases, and the expiry at the end', async () => {
+  const { redis, leases, warnings } = open();
+  const [alice, bob] = [holder('alice'), holder('bob')];
+  for (const each of [alice, bob]) await leases.admit(each, 5, false);
+  redis.isAway = true;
+  const place = { sessionId: 's', room: 'kitchen', kind: 'websocket' } as const;
+  await expect(leases.savePlace(alice, place)).rejects.toThrow('away');
+  await expect(leases.release(bob)).rejects.toThrow('away');
+  await vi.advanceTimersByTimeAsync(timings.renewEveryMs);
+  expect(warnings()).toEqual([
+    'leases not renewed; retrying',
+    'place or settings of a peer not stored; retrying',
+    'lease not released; retrying',
+  ]);
+  await leases.close();
+  expect(warnings().slice(3)).toEqual(['expiry of leases not set']);
+});
