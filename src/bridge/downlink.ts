@@ -22,6 +22,8 @@ type Heard = {
   meter: LevelMeter | undefined;
   /** Time since which its packets come here, ms; undefined until it is known. */
   sinceMs: number | undefined;
+  /** True if its stream ran before that time. */
+  ranBefore: boolean | undefined;
 } & ProducerOptions;
 
 type ProducerOptions = {
@@ -29,8 +31,8 @@ type ProducerOptions = {
   readonly budget: RtpBudget;
   /** Called once if the producer has sent more than the budget for too long; its packets are ignored then. */
   readonly onExceeded: () => void;
-  /** True if the first packets here may be from the middle of a stream: decoders must first be given some of it. */
-  readonly isRunning: boolean;
+  /** Returns true if the next packet may be from the middle of a stream: decoders must first be given some of it. */
+  readonly isRunning: () => boolean;
 };
 
 /**
@@ -84,6 +86,7 @@ export class Downlink {
       consumer: undefined,
       meter: undefined,
       sinceMs: undefined,
+      ranBefore: undefined,
       ...options,
     };
     this.#heard.set(producerId, heard);
@@ -98,6 +101,7 @@ export class Downlink {
       heard.meter = meter;
       const consumer = await this.#consume(producerId, heard, meter);
       heard.sinceMs = performance.now();
+      heard.ranBefore = options.isRunning();
       if (isWanted()) heard.consumer = consumer;
       else consumer.close();
     } catch (fault) {
@@ -146,12 +150,12 @@ export class Downlink {
   }
 
   /** Handles the first packet of a producer: from now on the peer is heard from it, and no longer from an older one. */
-  #begin({ peer, order, isRunning, sinceMs }: Heard, nowMs: number): void {
+  #begin({ peer, order, isRunning, ranBefore, sinceMs }: Heard, nowMs: number): void {
     for (const other of this.#heard.values()) {
       if (other.peer === peer && other.order < order) other.isOver = true;
     }
     this.#mixer.cutSpeaker(peer);
-    if (isRunning) this.#mixer.enterStream(peer, sinceMs ?? nowMs);
+    if (ranBefore ?? isRunning()) this.#mixer.enterStream(peer, sinceMs ?? nowMs);
   }
 
   /** Returns the arrival time of the last packet of a producer, by `performance.now()`; undefined before the first. */

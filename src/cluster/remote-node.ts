@@ -261,10 +261,11 @@ export class RemoteNode {
     // The pipe was closed meanwhile, and another is opened.
     if (this.#pipe !== pipe) return;
     heard.set(id, piped);
-    // The other node may have stopped waiting for this one meanwhile.
-    const offer = this.#sends.find((each) => each.producer_id === id) ?? sent;
+    // Until packets come here, the other node may stop waiting for this one.
+    const isRunning = () =>
+      (this.#sends.find((each) => each.producer_id === id) ?? sent).running ?? false;
     try {
-      await this.#end.heard(peer, id, offer.running ?? false);
+      await this.#end.heard(peer, id, isRunning);
     } catch (fault) {
       if (heard.get(id) === piped) this.#unhear(pipe, id, piped);
       throw fault;

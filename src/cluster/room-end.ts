@@ -19,8 +19,8 @@ export type RoomEnd = {
   openPipe(address: ListenAddress): Promise<NodePipe>;
   /** Called when this node's end has changed and must be announced. */
   changed(): void;
-  /** @param isRunning true if the first packets of the producer may be from the middle of a stream */
-  heard(peer: string, producerId: string, isRunning: boolean): Promise<void>;
+  /** @param isRunning returns true if the first packets of the producer may be from the middle of a stream */
+  heard(peer: string, producerId: string, isRunning: () => boolean): Promise<void>;
   unheard(producerId: string): void;
   /** Called at each check of a pipe to a node, with whether nothing comes back over it. */
   noteSilent(node: string, isSilent: boolean): void;

@@ -24,9 +24,9 @@ export type RoomLinkEvents = {
   onPeers: (node: string, peers: PlacedPeer[], reasons: ReadonlyMap<string, LeaveReason>) => void;
   /**
    * A peer there produces audio, which a producer of this node's router carries on.
-   * @param isRunning true if its first packets may be from the middle of a stream
+   * @param isRunning returns true if its first packets may be from the middle of a stream
    */
-  onProducer: (peer: string, producerId: string, isRunning: boolean) => Promise<void>;
+  onProducer: (peer: string, producerId: string, isRunning: () => boolean) => Promise<void>;
   onProducerClosed: (producerId: string) => void;
   /** `isShared` may not be what it was. */
   onShared: () => void;
@@ -229,7 +229,7 @@ export class RoomLink implements RoomEnd {
     return this.#router.openNodePipe(address, this.#parts.pipes.portRange);
   }
 
-  async heard(peer: string, producerId: string, isRunning: boolean): Promise<void> {
+  async heard(peer: string, producerId: string, isRunning: () => boolean): Promise<void> {
     await this.#events.onProducer(peer, producerId, isRunning);
   }
 

@@ -72,7 +72,7 @@ export class Producers {
     const opening: PendingProducer = { owner: peer, outcome: 'heard' };
     this.#opening.set(id, opening);
     try {
-      const options = { budget: this.#budgetOf(peer), onExceeded, isRunning: false };
+      const options = { budget: this.#budgetOf(peer), onExceeded, isRunning: () => false };
       await this.#downlink.add(peer.name, this.#parts.speakerOf(peer.name), id, options);
     } catch (fault) {
       // Requests of a producer that has ended are rejected.
@@ -124,9 +124,9 @@ export class Producers {
 
   /**
    * Connects a producer of another node, unless its peer has not left this node yet.
-   * @param isRunning true if its first packets here may be from the middle of a stream
+   * @param isRunning returns true if its first packets here may be from the middle of a stream
    */
-  async addRemote(name: string, id: string, isRunning: boolean): Promise<void> {
+  async addRemote(name: string, id: string, isRunning: () => boolean): Promise<void> {
     this.#remote.set(id, name);
     await this.#hear(name, id, isRunning);
   }
@@ -142,7 +142,7 @@ export class Producers {
     for (const [id, of] of this.#remote) {
       if (of !== name) continue;
       // It was announced here before, and may have sent since.
-      this.#hear(name, id, true).catch((fault: unknown) => {
+      this.#hear(name, id, () => true).catch((fault: unknown) => {
         // Requests of a producer that has ended meanwhile are rejected.
         if (this.#remote.has(id))
           this.#parts.log.error({ err: fault }, 'producer of another node not connected');
@@ -160,7 +160,7 @@ export class Producers {
   }
 
   /** Connects a producer of another node. A peer that moves between nodes is heard from this node until it has left it. */
-  async #hear(name: string, id: string, isRunning: boolean): Promise<void> {
+  async #hear(name: string, id: string, isRunning: () => boolean): Promise<void> {
     const { isHere, isInRoom, speakerOf, onRemoteAdded } = this.#parts;
     // It may have left while its producer was piped: a speaker number would never be released.
     if (isHere(name) || !isInRoom(name)) return;

@@ -65,7 +65,8 @@ async function openNode(name: string, timings: Timings['pipes']) {
     heard: async (peer, id, isRunning) => {
       if (refuse.delete(peer)) throw new Error('not heard');
       heard.add(id);
-      if (isRunning) heardRunning.add(id);
+      await node.onHeard(id);
+      if (isRunning()) heardRunning.add(id);
     },
     unheard: (id) => {
       heard.delete(id);
@@ -85,6 +86,8 @@ async function openNode(name: string, timings: Timings['pipes']) {
     pipes,
     remote: undefined as RemoteNode | undefined,
     onChanged: () => {},
+    /** Called while the other node's producer is connected. */
+    onHeard: async (_id: string) => {},
     /** Lets a producer run, and tells the other node. */
     run(id: string) {
       running.add(id);
@@ -175,23 +178,30 @@ test('a producer that was there before it is piped is told from one that is new'
   expect(b.heardRunning).toEqual(new Set([running.id]));
 });
 
-test('a producer that begins to run while it is piped counts as running', async () => {
-  const [a, b] = await openRoom();
-  await a.addSpeaker('x');
-  await eventually('it is heard', () => b.heard.size === 1);
-  const [pipe] = b.pipes;
-  const receive = pipe!.receive.bind(pipe);
-  vi.spyOn(pipe!, 'receive').mockImplementation(async (...offer) => {
-    const piped = await receive(...offer);
-    a.run(offer[0]);
-    // Behind the one that tells the other node.
-    await new Promise((resolve) => setImmediate(resolve));
-    return piped;
-  });
-  const late = await a.addSpeaker('y');
-  await eventually('it is heard, too', () => b.heard.has(late.id));
-  expect(b.heardRunning).toEqual(new Set([late.id]));
-});
+test.each(['piped', 'connected'])(
+  'a producer that begins to run while it is %s counts as running',
+  async (step) => {
+    const [a, b] = await openRoom();
+    await a.addSpeaker('x');
+    await eventually('it is heard', () => b.heard.size === 1);
+    const run = async (id: string) => {
+      a.run(id);
+      // Behind the one that tells the other node.
+      await new Promise((resolve) => setImmediate(resolve));
+    };
+    const [pipe] = b.pipes;
+    const receive = pipe!.receive.bind(pipe);
+    vi.spyOn(pipe!, 'receive').mockImplementation(async (...offer) => {
+      const piped = await receive(...offer);
+      if (step === 'piped') await run(offer[0]);
+      return piped;
+    });
+    if (step === 'connected') b.onHeard = run;
+    const late = await a.addSpeaker('y');
+    await eventually('it is heard, too', () => b.heardRunning.has(late.id));
+    expect(b.heardRunning).toEqual(new Set([late.id]));
+  },
+);
 
 test('a producer that cannot be sent does not affect the others, and one that has ended is ignored', async () => {
   const [a, b] = await openRoom({ retryAfterMs: 50 });

@@ -43,7 +43,7 @@ async function openDownlink(isRunning = false) {
   );
   const budget = new RtpBudget(5000, performance.now());
   const onExceeded = () => (state.ends += 1);
-  await downlink.add('alice', 1, 'p', { budget, onExceeded, isRunning });
+  await downlink.add('alice', 1, 'p', { budget, onExceeded, isRunning: () => isRunning });
   let sequenceNumber = 0;
   const send = (payload: Buffer) => {
     sequenceNumber += 1;

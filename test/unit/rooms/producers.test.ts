@@ -109,7 +109,7 @@ test('a producer of another node is offered once, although it is connected again
   const { producers, consuming, consumers } = openProducers(() => false, rosterElsewhere());
   const heard: string[] = [];
   producers.addBrowser(peerOf('bob', heard));
-  const added = producers.addRemote('alice', 'p', false);
+  const added = producers.addRemote('alice', 'p', () => false);
   await expect.poll(() => consuming.length, { interval: 1 }).toBe(1);
   consuming[0]!.consumed();
   await added;
@@ -180,11 +180,11 @@ test('a producer elsewhere of a peer that was here until now is heard from the m
   let isHere = true;
   const { producers, downlink } = openProducers(() => isHere, rosterElsewhere());
   const added = vi.spyOn(downlink, 'add').mockResolvedValue();
-  await producers.addRemote('alice', 'p', false);
+  await producers.addRemote('alice', 'p', () => false);
   expect(added).not.toHaveBeenCalled();
   isHere = false;
   producers.hearRemote('alice');
-  expect(added.mock.calls[0]![3]).toMatchObject({ isRunning: true });
+  expect(added.mock.calls[0]![3].isRunning()).toBe(true);
 });
 
 test('a producer elsewhere of a peer that has left meanwhile is not heard, and takes no speaker number', async () => {
@@ -193,7 +193,7 @@ test('a producer elsewhere of a peer that has left meanwhile is not heard, and t
   const added = vi.spyOn(downlink, 'add').mockResolvedValue();
   const reserved = vi.spyOn(roster, 'speakerOf');
   roster.leave('alice', 'another node');
-  await producers.addRemote('alice', 'p', false);
+  await producers.addRemote('alice', 'p', () => false);
   expect(added).not.toHaveBeenCalled();
   expect(reserved).not.toHaveBeenCalled();
   expect([...speakers]).toEqual([]);
