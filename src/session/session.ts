@@ -59,6 +59,8 @@ export class Session implements ClientConnection {
   #hasBeenToldNotToPublish = false;
   readonly #mayPublish: boolean;
   #isClosed = false;
+  /** True from the moment at which the session begins to end: it ends once, for one reason. */
+  #isEnding = false;
 
   constructor(socket: WebSocket, parts: SessionParts) {
     this.name = parts.peer;
@@ -248,7 +250,7 @@ export class Session implements ClientConnection {
 
   /** Sends the client an `error` and closes with the matching code. Faults that are not the client's are logged. */
   fail(fault: unknown): void {
-    if (this.#isClosed) return;
+    if (this.#isEnding) return;
     const error = logFault(this.log, fault, 'session failed');
     this.notify(errorMessage(error));
     closeUnread(this.#socket, this.#parts.stream, error.kind.closeCode, error.code);
@@ -380,10 +382,10 @@ export class Session implements ClientConnection {
 
   /** Releases everything except the place of a client that may come back; the socket may be closed already. */
   #end(reason: LeaveReason, mayComeBack: boolean): void {
-    if (this.#isClosed) return;
+    if (this.#isEnding) return;
+    // The answer to a `leave` may be more than a client may leave unread: that ends nothing then.
+    this.#isEnding = true;
     if (this.#requests.isLeaving) this.#leaveAtEnd();
-    // The answer may have ended the session: a client may leave 1 MiB unread.
-    if (this.#isClosed) return;
     const { room } = this.#presence;
     const move = room !== undefined && this.#move?.room !== room ? this.#move : undefined;
     if (!mayComeBack && !move) this.#presence.giveUpPlace(reason);
@@ -402,6 +404,7 @@ export class Session implements ClientConnection {
     this.#audioLimit.close();
     this.#controlLimit.close();
     const { settings } = this;
+    this.#isEnding = true;
     this.#isClosed = true;
     const place = this.#presence.end(reason, mayComeBack);
     this.#audio.close();
