@@ -45,6 +45,8 @@ const REPORTER = 'scripts/test/reporter.mjs';
 
 /** Parts that listen and wait in real time: a machine that stands still for a moment may fail a test. */
 const REAL_TIME_PARTS = new Set(['waiting', 'listening', 'hearing', 'e2e', 'long']);
+/** Long simulations are unit tests, in virtual time. */
+const UNIT_TEST = /^test\/unit\//;
 /** Maximum number of files of a part that are run again: if tests fail in more, the machine is not the cause. */
 const MOST_FILES_AGAIN = 2;
 
@@ -70,7 +72,9 @@ const LONGEST_COMMAND = 200;
 async function runPart(part) {
   const startMs = performance.now();
   const first = part === 'check' ? runCheck() : runTests(part, []);
-  const again = runAgain(part, first);
+  const failed = filesToRunAgain(part, first);
+  if (failed.length > 0) await endWhatIsLeft();
+  const again = failed.length > 0 ? runTests(part, failed) : undefined;
   const minutes = (performance.now() - startMs) / 60_000;
   const left = await endWhatIsLeft();
   for (const leftover of left) print(`Left behind by ${part}: ${leftover}`);
@@ -100,10 +104,12 @@ function runTests(part, files) {
   const reporters = ['--reporter=default', `--reporter=${REPORTER}`];
   const projects = (PROJECTS[part] ?? [part]).map((project) => `--project=${project}`);
   rmSync(path, { force: true });
-  const words = ['run', ...projects, ...reporters, ...files];
+  // Files that are run again have the machine for themselves.
+  const alone = files.length > 0 ? ['--no-file-parallelism'] : [];
+  const words = ['run', ...projects, ...reporters, ...alone, ...files];
   const isPassed = run('vitest', words, { ...env, PARTYLINE_TEST_REPORT: path });
   if (existsSync(path)) return { ...readJson(path), isPassed };
-  return { files: [], faults: [`${part}: no test was run`], isPassed: false };
+  return { files: [], faults: [`${part}: vitest ended without a report`], isPassed: false };
 }
 
 /**
@@ -122,18 +128,18 @@ function run(program, words, environment) {
 }
 
 /**
- * Runs the files again in which a test failed: the whole file, because its tests may share a recording (decision 45).
+ * Names the files of a part in which a test failed, if they are run again: whole, because their tests may share a recording (decision 45).
  * @param {string} part
  * @param {Run} first
- * @returns undefined if they are not run again
  */
-function runAgain(part, { isPassed, files, faults }) {
+function filesToRunAgain(part, { isPassed, files, faults }) {
   const failed = files.filter((file) => !file.isPassed).map(({ name }) => name);
-  const mayBeMachine = REAL_TIME_PARTS.has(part) && failed.length <= MOST_FILES_AGAIN;
+  const isInRealTime = REAL_TIME_PARTS.has(part) && !failed.some((name) => UNIT_TEST.test(name));
+  const mayBeMachine = isInRealTime && failed.length <= MOST_FILES_AGAIN;
   // Faults outside of tests may be those of any file.
   const isExplained = failed.length > 0 && faults.length === 0;
-  if (!process.env['CI'] || isPassed || !mayBeMachine || !isExplained) return undefined;
-  return runTests(part, failed);
+  if (!process.env['CI'] || isPassed || !mayBeMachine || !isExplained) return [];
+  return failed;
 }
 
 /**

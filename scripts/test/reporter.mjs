@@ -26,11 +26,13 @@ const reasonsOf = (errors) =>
 function resultOf(file) {
   const { collectDuration, setupDuration, duration } = file.diagnostic();
   const name = relative(root, file.moduleId);
+  // Files of a process that died are still pending.
+  const isPassed = file.ok() && !['pending', 'queued'].includes(file.state());
   /** @type {FileResult} */
   const result = {
     name,
     minutes: (collectDuration + setupDuration + duration) / 60_000,
-    isPassed: file.ok(),
+    isPassed,
     passed: 0,
     failures: [],
     skipped: [],
@@ -46,7 +48,7 @@ function resultOf(file) {
     if (state === 'passed') result.passed += 1;
     else if (state === 'failed')
       result.failures.push(`${name} > ${test.fullName}${reasonsOf(errors).join('')}`);
-    else if (file.ok()) result.skipped.push(`${name} > ${test.fullName}`);
+    else if (isPassed) result.skipped.push(`${name} > ${test.fullName}`);
   }
   return result;
 }
