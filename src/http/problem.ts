@@ -38,15 +38,15 @@ const RETRY_AFTER_MS = 1000;
  * logged, and their text is not shown.
  */
 export function sendProblem(fault: unknown, request: FastifyRequest, reply: FastifyReply) {
-  // `logFault` returns the error to answer with, and logs only if the fault is not the client's.
+  // `logFault` returns the error to answer with.
   const error = refusalOf(fault) ?? logFault(request.log, fault, 'request failed');
   if (error.code === 'unauthorized') reply.header('www-authenticate', 'Bearer');
   if (error.code === 'upgrade_required') {
     reply.header('upgrade', 'websocket').header('connection', 'upgrade');
   }
   const { title, status } = error.kind;
-  const mayComeBack = status === 429 || status === 503;
-  const retryAfterMs = error.retryAfterMs ?? (mayComeBack ? RETRY_AFTER_MS : undefined);
+  const mayRetry = status === 429 || status === 503;
+  const retryAfterMs = error.retryAfterMs ?? (mayRetry ? RETRY_AFTER_MS : undefined);
   if (retryAfterMs !== undefined) reply.header('retry-after', Math.ceil(retryAfterMs / 1000));
   const problem: Problem = {
     type: `urn:partyline:error:${error.code}`,
@@ -70,8 +70,8 @@ const MALFORMED = { status: 400, detail: 'The request is not valid HTTP/1.1.' };
 type Internals = { _httpMessage?: ServerResponse | null };
 
 /**
- * Closes the connection of a request that Node's parser rejects, which no route sees, after an answer, unless the
- * response to an earlier request has begun: the answer would be read as a part of that.
+ * Closes the connection of a request that Node's parser rejects, which no route sees. Answers first, unless a response on this
+ * connection has begun, of which the answer would seem a part; a request that is still being handled gets it as its own.
  */
 export function refuseUnparsed(fault: Error & { code?: string }, connection: Socket): void {
   const { _httpMessage: response } = connection as Internals;

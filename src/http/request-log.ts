@@ -14,11 +14,11 @@ type Requests = {
   further: Record<string, number>;
 };
 
-/** Routes of which a POST begins a session. Their number is limited by the budget of connections, so they cannot fill the log. */
+/** Routes of which a POST begins a session. The number of such requests is limited by the budget of connections, so they cannot fill the log. */
 const BEGINS_SESSION = new Set(['/whip/:room', '/whep/:room']);
 
 /** Methods of requests that change nothing. */
-const READS = new Set(['GET', 'HEAD', 'OPTIONS']);
+const READS = new Set(['GET', 'HEAD']);
 
 /** True for a request that is always logged one by one: it begins a session, or the operator changes something. */
 function isSingle({ ws, method, routeOptions }: FastifyRequest, sender: Sender): boolean {
@@ -54,7 +54,7 @@ export class RequestLog {
   }
 
   end(request: FastifyRequest, sender: Sender, statusCode: number, elapsedMs: number): void {
-    // An upgrade has no answer that ends it: its session logs its own end.
+    // An upgrade has no answer: its session logs the end, and visitors.ts a refusal.
     if (request.ws) return;
     // The line that `logFault` writes for a 500 has no path: this one has.
     if (this.#isLogged.has(request) || statusCode === 500) {

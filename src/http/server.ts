@@ -54,7 +54,7 @@ const webSocketOptions = {
 /** Interval at which requests are looked for that take too long to arrive, ms. */
 const CHECK_EVERY_MS = 1000;
 
-/** The longest body is a token's request for 100 rooms; every other one is at most a hundredth of it. */
+/** The longest body is a token's request for 100 rooms; an offer of WHIP has a few KB. */
 const BODY_LIMIT_BYTES = 64 * 1024;
 
 /** A name of 128 characters, each percent-encoded as four bytes. */
@@ -160,8 +160,8 @@ export async function registerPlugins(
     root: fileURLToPath(new URL('../../build/web', import.meta.url)),
     // /admin is redirected to /admin/, because its files are relative to that.
     redirect: true,
-    // A page loads its audio files only when they are needed, perhaps hours later, from a newer
-    // gateway that lacks them: the cache must have them.
+    // A page loads its audio files again when it needs them, perhaps hours later, when the gateway
+    // may be a newer one that lacks them: the cache must have them.
     setHeaders: (reply, path) => {
       if (HASHED_FILE.test(path)) reply.header('cache-control', KEPT_FOR_A_YEAR);
     },

@@ -19,7 +19,7 @@ import {
 
 /** Result of taking a lease. */
 export type Admission = {
-  /** Place of the peer on its former connection, whose lease is taken over. */
+  /** Location of the peer on its former connection, whose lease is taken over. */
   lastLocation: LastLocation | undefined;
   /** True if the peer had this session before. */
   isResumed: boolean;

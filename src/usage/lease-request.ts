@@ -40,7 +40,7 @@ export const wordsOf = (
   half?.replaces ?? '',
 ];
 
-/** First value of the reply of `admitLease` if the lease is not granted: then it is 1. */
+/** First value of the reply of `admitLease` if the lease is not granted; 1 means that it is. */
 export const REFUSED = {
   limitReached: 0,
   /** A newer connection of the peer has the lease. */

@@ -15,11 +15,11 @@ export type SoundSettings = {
   toldVolumes?: Map<string, number> | undefined;
   /** Device id of the speakers; empty: the default ones. */
   speakerId: string;
-  /** Mute that the gateway was told last by `configure`, which holds over both transports; after a refusal, the one that it has. */
+  /** Mute that the gateway was told last by `configure`, or told since; it holds over both transports. After a refusal, the one that the gateway has. */
   toldMuted: boolean;
   /** Number of `configure` requests with a mute that have no answer yet. */
   pendingMutes: number;
-  /** Mute that the gateway has by its last answer; kept up to date only while such requests are pending. */
+  /** Mute that the gateway has by its last answer or message; kept up to date only while such requests are pending. */
   answeredMuted: boolean;
   /** True if the gateway muted this peer, not the user. */
   isMutedByGateway: boolean;

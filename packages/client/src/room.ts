@@ -69,7 +69,7 @@ export class Room {
     return this.#watch.isAsking;
   }
 
-  /** True if the browser plays audio only after a click. */
+  /** True if the browser plays or records audio only after a click. */
   get isPlaybackBlocked(): boolean {
     return this.#watch.isPlaybackBlocked;
   }

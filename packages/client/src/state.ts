@@ -68,7 +68,7 @@ export type ClientState =
        * WebSocket, the browser has stopped the audio (`trouble` says which).
        */
       isInterrupted: boolean;
-      /** True if the browser plays audio only after a click: call `resumePlayback()` in one. */
+      /** True if the browser plays or records audio only after a click: call `resumePlayback()` in one. */
       isPlaybackBlocked: boolean;
       /** Sentence that says why audio does not flow, in one direction or both; absent while it flows. */
       trouble?: string;

@@ -161,7 +161,7 @@ export class RoomSpeaker implements HeardSpeaker {
     return nowMs - (this.arrivals.lastMs ?? -Infinity) >= absentMs;
   }
 
-  /** Handles the first packet of a stream that began before, and whose packets come here since `sinceMs`. */
+  /** Prepares for the first packet of a stream that began before, and whose packets come here since `sinceMs`. */
   enterStream(sinceMs: number): void {
     this.isMuted = false;
     this.#unmuted.enter(sinceMs);

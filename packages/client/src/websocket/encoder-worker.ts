@@ -10,7 +10,7 @@ let encoder: OpusEncoderHandle | undefined;
 addEventListener('message', ({ data }: MessageEvent<Float32Array | { bitrate: number }>) => {
   if (data instanceof Float32Array) {
     const packet = encoder?.encodeFloat(data);
-    // A copy: of a packet that lies in the encoder's memory `postMessage` would clone all of that.
+    // A copy: the packet may be a view of the encoder's memory, all of which would be cloned.
     if (packet) postMessage(packet.slice());
     return;
   }

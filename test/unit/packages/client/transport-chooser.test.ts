@@ -185,10 +185,10 @@ test('on another network nothing is held back because of changes on the one befo
   const chooser = openChooser();
   chooser.changed('websocket', 0);
   chooser.changed('webrtc', MINUTE_MS);
-  const silenced = { ...GOOD, isOneWay: true };
-  expect(chooser.next(silenced, MINUTE_MS + 1000)).toBeUndefined();
+  const oneWay = { ...GOOD, isOneWay: true };
+  expect(chooser.next(oneWay, MINUTE_MS + 1000)).toBeUndefined();
   chooser.onNetwork(OFFICE, MINUTE_MS + 1000);
-  expect(chooser.next(silenced, MINUTE_MS + 1000)).toBe('websocket');
+  expect(chooser.next(oneWay, MINUTE_MS + 1000)).toBe('websocket');
 });
 
 test('one transport alone is never left', () => {
@@ -212,7 +212,7 @@ test('a browser without WebRTC goes over to the WebSocket before it has joined, 
   expect(chooser.next(OVER_WEBSOCKET, MINUTE_MS)).toBe('webrtc');
 });
 
-test('the way down is silenced when others speak for 1.5 s and nothing comes', () => {
+test('nothing arrives when others speak for 1.5 s and nothing comes', () => {
   const watch = new FlowWatch();
   for (let ms = 0; ms <= 5000; ms += 500) watch.note(false, 100, ms);
   expect(watch.nothingArrivesSinceMs(5000)).toBeUndefined();
