@@ -55,6 +55,8 @@ async function openHeldRedis(letThrough: number, isTls = true) {
       url: `redis${isTls ? 's' : ''}://127.0.0.1:${(path.address() as AddressInfo).port}`,
     },
     held,
+    /** Holds all connections that come from now on. */
+    hold: () => (letThrough = 0),
     end,
     release: () => held.forEach(pass),
     countOpen: () => isOpen.size,
@@ -73,8 +75,9 @@ test.each([
 });
 
 test('a store that is closed while it waits for an answer to a reconnect, whose connection then ends, is closed', async () => {
-  const { address, held, end } = await openHeldRedis(2, false);
-  const redis = await Redis.connect(address, silentLog, timings);
+  const { address, held, hold, end } = await openHeldRedis(Infinity, false);
+  const redis = await Redis.connect(address, silentLog, timingsWith({}).redis);
+  hold();
   end();
   await expect.poll(() => held.length).toBe(2);
   const closed = redis.close();
@@ -83,8 +86,9 @@ test('a store that is closed while it waits for an answer to a reconnect, whose 
 });
 
 test('a store that is closed while it reconnects leaves no connection open', async () => {
-  const { address, held, end, release, countOpen } = await openHeldRedis(2);
-  const redis = await Redis.connect(address, silentLog, timings);
+  const { address, held, hold, end, release, countOpen } = await openHeldRedis(Infinity);
+  const redis = await Redis.connect(address, silentLog, timingsWith({}).redis);
+  hold();
   end();
   await expect.poll(() => held.length).toBe(2);
   await redis.close();
