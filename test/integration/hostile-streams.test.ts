@@ -4,7 +4,7 @@ import { oggOpus, webmOpus } from '../support/containers.ts';
 import { readFixture } from '../support/fixtures.ts';
 import { eventually } from '../support/gateway.ts';
 import { mp4Of } from '../support/mp4.ts';
-import { watchSlowness } from '../support/slowness.ts';
+import { slownessOfMachine } from '../support/slowness.ts';
 import { opusTone, play } from '../support/sound.ts';
 import { useGateway } from '../support/use-gateway.ts';
 
@@ -101,7 +101,6 @@ function watchEventLoop(): () => number {
 test.each(STREAMS)('%s: others hear every frame and are answered', async (_name, audio, make) => {
   const [ada, bob] = [await enter('ada', { room: 'b' }), await enter('bob', { room: 'b' })];
   const messages = make();
-  const measureSlowness = await watchSlowness();
   const attacker = await connect({ peer: 'eve', room: 'a', audio });
   await attacker.next('joined');
   const tone = await opusTone(1000, 0.5, 1000);
@@ -118,7 +117,9 @@ test.each(STREAMS)('%s: others hear every frame and are answered', async (_name,
   const left = attacker.ask({ type: 'leave' }, 'left').then(() => 'read');
   expect(await Promise.race([isOver, left])).toBeOneOf(['out', 'read']);
   const busyMs = longestBusy();
-  const mostBusyMs = MAX_BUSY_MS * (await measureSlowness());
+  // Measuring takes both cores: only if it matters.
+  const isFast = Math.max(busyMs, answeredAfterMs) < MAX_BUSY_MS;
+  const mostBusyMs = MAX_BUSY_MS * (isFast ? 1 : await slownessOfMachine());
   expect(busyMs).toBeLessThan(mostBusyMs);
   expect(answeredAfterMs).toBeLessThan(mostBusyMs);
 });

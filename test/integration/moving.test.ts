@@ -8,9 +8,6 @@ import { useStack } from '../support/use-stack.ts';
 
 const { openRedis, openNodes, connect, enter, cleanUps } = useStack();
 
-/** However busy the machine is, the first packets wait for the other node. */
-const PATIENT = { pipes: { readyWithinMs: 5000 } };
-
 async function openCluster(environment: Record<string, string>) {
   const cluster = new Nodes(await openRedis(), environment);
   cleanUps.push(() => cluster.close());
@@ -34,7 +31,8 @@ const MAX_ATTEMPTS = 3;
 /** Number of packets that a node has dropped because they came faster than real time. */
 async function droppedBy(node: Node): Promise<number> {
   const page = await (await fetch(`${node.url}/metrics`)).text();
-  return Number(/^partyline_dropped_packets_total\{reason="too_fast"\} (\d+)$/m.exec(page)?.[1]);
+  const [, dropped] = /^partyline_dropped_packets_total\{reason="too_fast"\} (\d+)$/m.exec(page)!;
+  return Number(dropped);
 }
 
 /** Sounds of which no two packets are the same. */
@@ -44,7 +42,8 @@ type Said = { stays: Buffer[]; moves: Buffer[] };
 async function move(said: Said) {
   const cluster = await openCluster({
     DRAIN_MS: '20000',
-    ...timingsOf({ ...PATIENT, load: { scrapeEveryMs: 1 } }),
+    // However busy the machine is, the first packets wait for the other node.
+    ...timingsOf({ pipes: { readyWithinMs: 5000 }, load: { scrapeEveryMs: 1 } }),
   });
   const [old, next] = [await cluster.start(), await cluster.start()];
   const stays = await enter(next, 'stays');
@@ -120,7 +119,7 @@ test(
 );
 
 test('peers that connect to two nodes at the same moment: one connection of each stays, and is heard; the other is told that it was replaced', async () => {
-  const nodes = await openNodes(2, {}, undefined, PATIENT);
+  const nodes = await openNodes(2);
   const listener = await enter(nodes[0]!, 'listener');
   const peers = Array.from({ length: 10 }, (_, index) => `peer ${index}`);
   const pairs = await Promise.all(

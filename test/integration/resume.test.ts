@@ -47,9 +47,7 @@ test('a client whose connection breaks behind its leave has left, also if earlie
 
 describe.each(['the same node', 'another node'])('a client that comes back to %s', (where) => {
   const open = async () => {
-    // However busy the machine is, the first packets wait for the other node.
-    const timings = { pipes: { readyWithinMs: 5000 } };
-    const [one, other] = await openNodes(2, KEEP, undefined, timings);
+    const [one, other] = await openNodes(2, KEEP);
     return { one: one!, back: where === 'the same node' ? one! : other! };
   };
 

@@ -1,6 +1,7 @@
 import { expect, test, vi } from 'vitest';
 import type { TestClient } from '../support/client.ts';
 import { SETTLING } from '../support/settling.ts';
+import { watchSlowness } from '../support/slowness.ts';
 import { amplitudeOf, decodeOpus, lastSecondOf, toDb } from '../support/sound.ts';
 import {
   commotionOf,
@@ -136,7 +137,9 @@ test('browsers on two nodes hear each other at their level; Mute and Leave are r
     expectLevel(heard, 700);
     expectLevel(heard, 1300);
   }, SETTLING);
+  const measureSlowness = await watchSlowness();
   await ada.page.click('#mute');
+  const mutedAtMs = performance.now();
   legacy.frames.length = 0;
   await expectHeard(legacy, 1300);
   await vi.waitFor(async () => {
@@ -144,6 +147,8 @@ test('browsers on two nodes hear each other at their level; Mute and Leave are r
     expectLevel(heard, 1300);
     expect(toDb(amplitudeOf(heard, 700) / SPOKEN)).toBeLessThan(-40);
   }, SETTLING);
+  // A second of it is looked at.
+  expect(performance.now() - mutedAtMs).toBeLessThan(4000 * (await measureSlowness()));
   await ada.page.click('#leave');
   await grace.person('Ada').waitFor({ state: 'detached' });
 });

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, test, vi } from 'vitest';
 import { SETTLING } from '../support/settling.ts';
+import { slownessOfMachine } from '../support/slowness.ts';
 import { LEGACY_AMPLITUDE, useDesktop } from '../support/use-desktop.ts';
 
 /** A page on a desktop: the laptop sleeps, speakers change and are unplugged. Sound counts as played when it arrives at the sound card. */
@@ -104,7 +105,9 @@ describe.each(['webrtc', 'websocket'] as const)('over %s', (transport) => {
       await window.partyline?.setSpeaker(headset?.deviceId ?? 'none');
     });
     await expectPlayed('headset');
+    const playedAtMs = performance.now();
     await expect.poll(() => playedHz('speakers'), SETTLING).toBe(0);
+    expect(performance.now() - playedAtMs).toBeLessThan(3000 * (await slownessOfMachine()));
     await unplug();
     await expectPlayed();
   });

@@ -151,14 +151,20 @@ async function joinBy(path: string) {
     return described;
   });
   const { clickedMs, atLegacyMs } = await joined;
-  const { soundedMs } = await describeJoin!();
+  const { soundedMs, atLegacy, atBrowser } = await describeJoin!();
   const { soundedMs: _, ...ends } = await describeEnds();
-  return { heardMs: Math.max(atLegacyMs, soundedMs - clickedMs), ...ends };
+  return {
+    heardMs: Math.max(atLegacyMs, soundedMs - clickedMs),
+    shareAtJoin: Math.min(atLegacy.share, atBrowser.share),
+    ...ends,
+  };
 }
 
 /** Both ends hear the other within 5 s on the reference machine, and most of what is said then. */
 const GOOD = {
   heardMs: expect.toSatisfy((ms: number) => ms < 5000 * slowness),
+  // Also on a machine that stalls.
+  shareAtJoin: expect.toSatisfy((share: number) => share > 0.5),
   playedMs: expect.toSatisfy((ms: number) => ms > 1200),
   atLegacy: { share: expect.toSatisfy((share: number) => share > 0.75) },
   atBrowser: { share: expect.toSatisfy((share: number) => share > 0.75) },

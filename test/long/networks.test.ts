@@ -108,13 +108,16 @@ async function record() {
   return { end, stop: async () => (await end())() };
 }
 
+/** Time after which no further recording is begun, ms: a test makes three. */
+const LAST_RECORDING_AFTER_MS = 30_000;
+
 /** Records what both ends hear for a while, on a machine that does not stall. */
 async function recordFor(ms: number) {
   const describeIt = await undisturbed(async () => {
     const recording = await record();
     await sleep(ms);
     return recording.end();
-  });
+  }, LAST_RECORDING_AFTER_MS);
   return describeIt();
 }
 

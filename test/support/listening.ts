@@ -76,7 +76,7 @@ export async function speak(client: TestClient, messages: Buffer[], everyMs = 20
 }
 
 /**
- * Time for which an attempt of {@link undisturbed} waits for what was said, ms. It comes soon, or never, if the machine was busy: an attempt
+ * Time for which an attempt of {@link undisturbed} waits for what was said, ms. It comes soon; if the machine was busy, perhaps never. An attempt
  * that waited for longer would leave no time for another.
  */
 export const HEARD_WITHIN_MS = 10_000;
@@ -106,8 +106,8 @@ export async function forgetHeard(clients: TestClient[]): Promise<void> {
 
 /** Longer than this the gateway does not bridge what it was kept from doing. */
 const MAX_STALL_MS = 60;
-/** An attempt without a longer stall is not made again: processes may be kept from their work a little longer than what measures it. */
-const FEW_STALLS_MS = 40;
+/** An attempt without a longer stall is not made again. Less than {@link MAX_STALL_MS}: the media worker may be kept longer than what measures it. */
+const SHORT_STALL_MS = 40;
 const MAX_ATTEMPTS = 8;
 /** Attempts of which the least disturbed is taken, if it was below {@link MAX_STALL_MS}. */
 const ENOUGH_ATTEMPTS = 3;
@@ -139,7 +139,7 @@ export async function undisturbed<T>(
     if (!best || stallMs < best.stallMs) best = { stallMs, outcome };
     const isEnough = number >= ENOUGH_ATTEMPTS && best.stallMs < MAX_STALL_MS;
     const isLast = number === MAX_ATTEMPTS || performance.now() - startMs > lastAfterMs;
-    if (best.stallMs >= FEW_STALLS_MS && !isEnough && !isLast) continue;
+    if (best.stallMs >= SHORT_STALL_MS && !isEnough && !isLast) continue;
     // A disturbed attempt may have waited for something that never comes.
     if (best.outcome.status === 'rejected') throw best.outcome.reason;
     return best.outcome.value;
@@ -165,7 +165,7 @@ export async function leastOf<T>(
   do {
     const longestStallMs = await watchStalls();
     const recorded = await record();
-    if (longestStallMs() < FEW_STALLS_MS) unstalled += 1;
+    if (longestStallMs() < SHORT_STALL_MS) unstalled += 1;
     least = Math.min(least, await measure(recorded));
     if (performance.now() - startMs > LAST_MEASURED_AFTER_MS) break;
   } while (least > enough && unstalled < MOST_UNSTALLED);

@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { availableParallelism } from 'node:os';
+import { readFileSync } from 'node:fs';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { Worker } from 'node:worker_threads';
 
@@ -8,7 +8,7 @@ import { Worker } from 'node:worker_threads';
  * meanwhile does not see it; the gateway, its media worker, or the browser may be on that core.
  */
 
-/** Cores that are watched at most: on a machine with more, a test needs few of them. */
+/** Cores that are watched at most: on a machine with more, these are a sample. */
 const MOST_CORES = 4;
 /** Time between two looks of this process, and of a core's thread, which costs 1 % of the core. */
 const LOOK_EVERY_MS = 5;
@@ -16,6 +16,16 @@ const CORE_LOOK_EVERY_MS = 10;
 
 /** Notes of the threads that watch the cores of this machine until this process ends. */
 let cores: Promise<BigInt64Array[]> | undefined;
+
+/** Returns the numbers of the cores that this process may use (`proc_pid_status(5)`). */
+function allowedCores(): number[] {
+  const [, list = '0'] =
+    /^Cpus_allowed_list:\s+(\S+)/m.exec(readFileSync('/proc/self/status', 'utf8')) ?? [];
+  return list.split(',').flatMap((range) => {
+    const [first = 0, last = first] = range.split('-').map(Number);
+    return Array.from({ length: last - first + 1 }, (_, i) => first + i);
+  });
+}
 
 /** Starts a thread on a core. @returns what it notes: the longest time between two looks, and the last look, ns of `process.hrtime` */
 async function watchCore(core: number): Promise<BigInt64Array> {
@@ -39,8 +49,7 @@ export function watchNoCores(): void {
  * @returns what ends that, and tells the longest stall, ms
  */
 export async function watchStalls(): Promise<() => number> {
-  const count = Math.min(availableParallelism(), MOST_CORES);
-  cores ??= Promise.all(Array.from({ length: count }, (_, core) => watchCore(core)));
+  cores ??= Promise.all(allowedCores().slice(0, MOST_CORES).map(watchCore));
   const watched = await cores;
   for (const noted of watched) Atomics.store(noted, 0, 0n);
   const loop = monitorEventLoopDelay({ resolution: LOOK_EVERY_MS });
@@ -57,8 +66,8 @@ export async function watchStalls(): Promise<() => number> {
   };
 }
 
-/** Greatest step of {@link awakeMs} between two looks, ms. */
-const LONGEST_STEP_MS = 20;
+/** Greatest step of {@link awakeMs} between two looks, ms: longer turns of the event loop count as stalls, too. */
+const LONGEST_STEP_MS = 100;
 
 let [awakeBeforeMs, lookedMs] = [0, 0];
 let looking: NodeJS.Timeout | undefined;

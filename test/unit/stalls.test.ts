@@ -66,3 +66,12 @@ test('what depends on chance is measured until it is small enough, at most six t
   expect(await leastOf(record, measure, 10)).toBe(20);
   expect(recorded).toBeGreaterThan(6);
 });
+
+test('a wait for another process that a recording notes counts as a stall', async () => {
+  const taken = await undisturbed(async (number, note) => {
+    note(number === 1 ? 60_000 : 0);
+    note(1);
+    return number;
+  });
+  expect(taken).toBeGreaterThan(1);
+});
