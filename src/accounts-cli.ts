@@ -1,5 +1,6 @@
 import { createInterface } from 'node:readline/promises';
 import { runAccountsCommand } from './cli/run-accounts-command.ts';
+import { boundExit } from './processes/bounded-exit.ts';
 import { OWNER_ONLY_UMASK } from './processes/end-on-signals.ts';
 
 /** The process of the operator's command, `npm run accounts -- …`. */
@@ -10,6 +11,7 @@ process.stdout.on('error', (fault: NodeJS.ErrnoException) => {
 });
 
 process.umask(OWNER_ONLY_UMASK);
+boundExit();
 const { stdin, stdout, stderr } = process;
 process.exitCode = await runAccountsCommand(process.argv.slice(2), process.env, {
   stdout,

@@ -2,6 +2,7 @@ import { readSettings } from '../config/settings.ts';
 import { readTimings } from '../config/timings.ts';
 import { Accounts } from '../src/accounts/accounts.ts';
 import { openLog } from '../src/log.ts';
+import { exitNow } from '../src/processes/bounded-exit.ts';
 import {
   endOnSignals,
   OWNER_ONLY_UMASK,
@@ -51,23 +52,23 @@ async function open(abort: AbortSignal): Promise<Running> {
   log.info({ port }, 'usage worker started');
   const leave = async () => {
     // BullMQ would wait forever for a Redis that is disconnected.
-    setTimeout(() => process.exit(1), timings.jobs.stopMs).unref();
+    setTimeout(() => exitNow(1), timings.jobs.stopMs).unref();
     await Promise.all([worker.close(), webhooks.close()]);
     if (served) served.close();
     clock.close();
     await redis.close();
     log.info('usage worker ended');
   };
-  return { log, leave, close: () => process.exit(1) };
+  return { log, leave, close: () => exitNow(1) };
 }
 
 process.umask(OWNER_ONLY_UMASK);
 try {
   const running = await endOnSignals(open, { endsWith: parentToEndWith(process.argv) });
   // An aborted start has left connections open.
-  if (!running) process.exit();
+  if (!running) exitNow(Number(process.exitCode ?? 0));
 } catch (fault) {
   process.stderr.write(`The usage worker could not start. ${describeStartupError(fault)}\n`);
   // Some of the opened parts cannot be closed without Redis.
-  process.exit(1);
+  exitNow(1);
 }

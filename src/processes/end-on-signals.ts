@@ -1,5 +1,6 @@
 import type { FastifyBaseLogger } from 'fastify';
 import { SettingsError } from '../../config/settings.ts';
+import { boundExit, exitNow } from './bounded-exit.ts';
 import { Terminal } from './terminal.ts';
 
 /** File mode mask: files of a process are readable by its own user only. */
@@ -41,13 +42,14 @@ export async function endOnSignals<T extends Running>(
   open: (abort: AbortSignal) => Promise<T>,
   { endsWith, closesOn }: EndOptions = {},
 ): Promise<T | undefined> {
+  boundExit();
   const terminal = new Terminal();
   const opening = new AbortController();
   let running: T | undefined;
   let requests = 0;
   const stop = (by: string) => {
     requests += 1;
-    if (requests > 2 || (requests > 1 && !running)) process.exit(1);
+    if (requests > 2 || (requests > 1 && !running)) exitNow(1);
     if (!running) opening.abort();
     else void end(running, requests === 1 && by !== closesOn ? by : undefined);
   };
