@@ -4,10 +4,10 @@ import { defineConfig } from 'vitest/config';
 
 /** System tests that start real processes, listen to no sound, and wait most of the time: they run side by side. */
 const WAITING = [
-  'bounded-exit',
   'accounts',
   'backup-script',
   'bad-input',
+  'bounded-exit',
   'ccu-leases',
   'cluster',
   'crowd',

@@ -383,7 +383,7 @@ export class Session implements ClientConnection {
   /** Releases everything except the place of a client that may come back; the socket may be closed already. */
   #end(reason: LeaveReason, mayComeBack: boolean): void {
     if (this.#isEnding) return;
-    // The answer to a `leave` may be more than a client may leave unread: that ends nothing then.
+    // Before the answer to a `leave`: too much unread text would end the session a second time.
     this.#isEnding = true;
     if (this.#requests.isLeaving) this.#leaveAtEnd();
     const { room } = this.#presence;

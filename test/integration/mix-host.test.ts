@@ -9,7 +9,7 @@ import { eventually } from '../support/gateway.ts';
 import { findGlitches } from '../support/glitches.ts';
 import { undisturbed } from '../support/listening.ts';
 import { amplitudeOf, decodeOpus, opusTone, peakHz } from '../support/sound.ts';
-import { watchNoCores } from '../support/stalls.ts';
+import { watchNoCores } from '../support/machine-stalls.ts';
 
 const CODEC_SETTINGS = { bitrateBps: 32_000, complexity: 5 };
 /** Mixing time per tick that is too much for this thread, and not for two, ms. */

@@ -4,7 +4,7 @@ import { eventually } from '../support/gateway.ts';
 import { type Node, Nodes } from '../support/nodes.ts';
 import { slownessOfMachine } from '../support/slowness.ts';
 import { encodeOpus, sweep } from '../support/sound.ts';
-import { awakeMs } from '../support/stalls.ts';
+import { awakeMs } from '../support/machine-stalls.ts';
 import { useStack } from '../support/use-stack.ts';
 
 const { openRedis, cleanUps } = useStack();

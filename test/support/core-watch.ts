@@ -1,7 +1,7 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import koffi from 'koffi';
 
-/** A thread that stays on a core and looks at the time; what it notes is described in stalls.ts. */
+/** A thread that stays on a core and looks at the time; what it notes is described in machine-stalls.ts. */
 
 const { core, noted, everyMs } = workerData as {
   core: number;
@@ -13,7 +13,7 @@ const port = parentPort!;
 const mask = Buffer.alloc(128);
 mask[core >> 3] = 1 << (core & 7);
 const setAffinity = koffi
-  .load('libc.so.6')
+  .load(null)
   .func('int sched_setaffinity(int, size_t, const uint8_t *)') as (
   thread: 0,
   size: number,

@@ -8,7 +8,7 @@ import type { TestClient } from './client.ts';
 import { eventually } from './gateway.ts';
 import { findGlitches } from './glitches.ts';
 import { amplitudeOf, decodeOpus, energyOf, joinSamples, play, toDb } from './sound.ts';
-import { watchStalls } from './stalls.ts';
+import { watchStalls } from './machine-stalls.ts';
 import type { GatewayInUse } from './use-gateway.ts';
 
 /** Helpers of tests that listen to the audio of a real gateway, on a machine that is not always on time. */

@@ -6,7 +6,7 @@ import { type FailoverOptions, FailoverRedis } from './failover.ts';
 import { silentLog } from './gateway.ts';
 import { GatewayProcess } from './process.ts';
 import { keepPlaying, opusTone } from './sound.ts';
-import { awakeMs } from './stalls.ts';
+import { awakeMs } from './machine-stalls.ts';
 
 /** A gateway as its clients know it. */
 type Address = { url: string; apiKey: string };

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { leastOf, undisturbed } from '../support/listening.ts';
-import { awakeMs, watchStalls } from '../support/stalls.ts';
+import { awakeMs, watchStalls } from '../support/machine-stalls.ts';
 
 /** Longer than any stall of the machine itself should be, ms. */
 const STALL_MS = 500;
