@@ -1,10 +1,11 @@
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { clockFaultsOf } from './words/clock-faults.mjs';
 import { faultsOf, luaFaultsOf } from './words/comment-faults.mjs';
 import { markdownFaultsOf } from './words/markdown-faults.mjs';
 
-/** Refuses comments and pages that break the rules for words. */
+/** Refuses comments and pages that break the rules for words, and names of times that mix two clocks. */
 
 const PROJECT = fileURLToPath(new URL('..', import.meta.url));
 
@@ -16,6 +17,8 @@ const COMMENTED = [
   'examples/**/*.mjs',
   'web/**/*.{css,tsx}',
 ];
+/** Test of the rules, with examples of what they refuse. */
+const EXAMPLES = 'test/unit/scripts/words.test.ts';
 const SCRIPTS = ['src/**/*.lua'];
 const PAGES = ['*.md', '{docs,packages,examples,test}/**/*.md'];
 
@@ -33,6 +36,7 @@ const faults = [
   ...faultsIn(COMMENTED, faultsOf),
   ...faultsIn(SCRIPTS, luaFaultsOf),
   ...faultsIn(PAGES, markdownFaultsOf),
+  ...faultsIn(COMMENTED, clockFaultsOf).filter(({ file }) => file !== EXAMPLES),
 ];
 /** Maximum length of a line comment, columns. */
 const MAX_COLUMNS = 100;

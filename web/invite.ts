@@ -26,9 +26,9 @@ export async function makeInvite(apiKey: string, room: string): Promise<Invite> 
 export async function redeemInvite(invite: string, name: string): Promise<Guest> {
   type Redeemed = { token: string; peer: string; room: string; expires_at: string };
   const url = new URL('api/invites/redeem', document.baseURI);
-  const { answer, sentAtMs } = await post<Redeemed>(url, { invite, name });
+  const { answer, sentWallMs } = await post<Redeemed>(url, { invite, name });
   const { token, peer, room, expires_at: expiresAt } = answer;
-  const lifetimeMs = Date.parse(expiresAt) - sentAtMs;
+  const lifetimeMs = Date.parse(expiresAt) - sentWallMs;
   return { token, peer, room, expiresAtMs: Date.now() + lifetimeMs };
 }
 

@@ -10,7 +10,7 @@ const TTL_SECONDS = 60;
 const TIMEOUT_MS = 8_000;
 
 /** Answer of the gateway, and its Unix time when it sent it, ms. */
-type Answer<T> = { answer: T; sentAtMs: number };
+type Answer<T> = { answer: T; sentWallMs: number };
 
 /**
  * Exchanges an API key for a token with which `peer` may connect, to any room, so that the key itself is in no address.
@@ -44,8 +44,8 @@ export async function post<T>(url: URL, body: object, apiKey?: string): Promise<
   }).catch(() => undefined); // The browser does not say what was wrong.
   const answer: unknown = await response?.json().catch(() => undefined);
   if (response?.ok && answer !== undefined) {
-    const sentAtMs = Date.parse(response.headers.get('date') ?? '') || Date.now();
-    return { answer: answer as T, sentAtMs };
+    const sentWallMs = Date.parse(response.headers.get('date') ?? '') || Date.now();
+    return { answer: answer as T, sentWallMs };
   }
   throw new TokenError(reasonFor(response, answer));
 }

@@ -21,10 +21,10 @@ export function endWords({ code, message }: CloseReason): string {
 /**
  * Returns why the gateway refuses the token of a guest.
  * @param expiresAtMs end of the token's life, Unix time: a day after it was given out at the latest, which is before the end of some invitations
- * @param nowMs Unix time
+ * @param wallMs Unix time, ms
  */
-export function guestEndWords(expiresAtMs: number, nowMs: number): string {
-  return nowMs >= expiresAtMs
+export function guestEndWords(expiresAtMs: number, wallMs: number): string {
+  return wallMs >= expiresAtMs
     ? 'Your access by this invitation has expired. Press Join to enter again.'
     : 'The invitation has expired or was withdrawn.';
 }

@@ -62,8 +62,8 @@ export async function openUsageWorker(
   queue.on('error', onFault);
   const sweep = async () => {
     await tellAlive(redis, name, clock.offsetMs, timings.usage.workerDeadAfterMs);
-    const nowMs = clock.wallMs();
-    const minutes = await usage.listOpen(nowMs - timings.usage.graceMs, nowMs + FUTURE_MS);
+    const wallMs = clock.wallMs();
+    const minutes = await usage.listOpen(wallMs - timings.usage.graceMs, wallMs + FUTURE_MS);
     onStep('swept');
     await addJobs(queue, minutes.map(closingOf));
     onStep('queued');

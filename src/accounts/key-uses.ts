@@ -9,19 +9,19 @@ const MAX_REMEMBERED = 10_000;
 /**
  * Writes when a key was used, unless that was written within the last minute.
  * @param stored time of the last use as it is in Redis, ISO 8601
- * @param nowMs time of Redis, ms since 1970: clocks of machines may differ
+ * @param wallMs time of Redis, ms since 1970: clocks of machines may differ
  * @returns the age of the use that is in Redis now, ms
  */
 export async function noteKeyUse(
   client: Client,
   hash: string,
   stored: string | null | undefined,
-  nowMs: number,
+  wallMs: number,
 ): Promise<number> {
-  const ageMs = nowMs - Date.parse(stored ?? '');
+  const ageMs = wallMs - Date.parse(stored ?? '');
   // A time in the future was written with a wrong clock.
   if (ageMs >= 0 && ageMs < LAST_USED_RESOLUTION_MS) return ageMs;
-  const options = { keys: [apiKeyRecordKey(hash)], arguments: [new Date(nowMs).toISOString()] };
+  const options = { keys: [apiKeyRecordKey(hash)], arguments: [new Date(wallMs).toISOString()] };
   await client.noteKeyUsed(options);
   return 0;
 }

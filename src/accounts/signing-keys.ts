@@ -118,13 +118,13 @@ export class SigningKeys {
    * @throws {PartylineError} `overloaded`
    */
   async rotate(isWithdrawal: boolean): Promise<void> {
-    const nowMs = this.#clock.wallMs();
+    const wallMs = this.#clock.wallMs();
     const options = {
       keys: [SIGNING_KEYS, WITHDRAWN_SIGNING_KEYS, FORMER_SIGNING_KEYS],
       arguments: [
-        newKey(nowMs),
+        newKey(wallMs),
         isWithdrawal ? '1' : '0',
-        String(nowMs - LONGEST_LIFE_SECONDS * 1000),
+        String(wallMs - LONGEST_LIFE_SECONDS * 1000),
         String(MAX_TOKEN_TTL_SECONDS),
         this.#redis.channelOf(SIGNING_KEY_CHANGES),
       ],

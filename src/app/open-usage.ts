@@ -32,7 +32,7 @@ export async function openUsage(
   await last.writeLeft(clock.wallMs());
   const webhooks = opened.adopt(
     await Webhooks.open(redis, accounts, log, timings.webhooks, {
-      nowMs: clock.wallMs,
+      wallMs: clock.wallMs,
       maxEvents: settings.WEBHOOK_MAX_EVENTS,
     }),
     (part) => part.close(),

@@ -17,21 +17,21 @@ import type { UsageReader } from '../usage/usage-reader.ts';
  */
 export class UsageReports {
   readonly #reader: Pick<UsageReader, 'read'>;
-  readonly #nowMs: () => number;
+  readonly #wallMs: () => number;
   readonly #queue: ReportQueue;
   readonly #withinMs: number;
 
-  /** @param nowMs clock by which minutes are counted, ms since 1970 */
-  constructor(reader: Pick<UsageReader, 'read'>, nowMs: () => number, timings: Timings['usage']) {
+  /** @param wallMs clock by which minutes are counted, ms since 1970 */
+  constructor(reader: Pick<UsageReader, 'read'>, wallMs: () => number, timings: Timings['usage']) {
     this.#reader = reader;
-    this.#nowMs = nowMs;
+    this.#wallMs = wallMs;
     this.#queue = new ReportQueue(timings.reportRetryAfterMs);
     this.#withinMs = timings.reportWithinMs;
   }
 
   /** @throws {PartylineError} `bad_request`, `rate_limited`, `overloaded` */
   async send(reply: FastifyReply, accountId: number, query: UsageQuery): Promise<FastifyReply> {
-    const report = reportUsage(this.#reader, accountId, query, this.#nowMs());
+    const report = reportUsage(this.#reader, accountId, query, this.#wallMs());
     const endTurn = await this.#queue.take(accountId);
     try {
       // Faults of Redis get an error response until the first byte has been sent.

@@ -14,14 +14,14 @@ const GOOD_FOR_S = 24 * 3600;
 export class IceServers {
   readonly #urls: string[];
   readonly #secret: string;
-  readonly #nowMs: () => number;
+  readonly #wallMs: () => number;
 
   /**
    * @param urls URLs such as `turn:host:port?transport=…`; if empty, browsers get no servers
-   * @param nowMs ms since 1970
+   * @param wallMs clock by which the TURN servers let credentials expire, ms since 1970
    */
-  constructor(urls: string[], secret: string, nowMs: () => number) {
-    this.#nowMs = nowMs;
+  constructor(urls: string[], secret: string, wallMs: () => number) {
+    this.#wallMs = wallMs;
     this.#urls = urls;
     this.#secret = secret;
   }
@@ -29,7 +29,7 @@ export class IceServers {
   /** Returns the servers for one browser, with credentials that are valid from now on. */
   for(peer: string): IceServer[] {
     if (this.#urls.length === 0) return [];
-    const username = `${Math.floor(this.#nowMs() / 1000) + GOOD_FOR_S}:${peer}`;
+    const username = `${Math.floor(this.#wallMs() / 1000) + GOOD_FOR_S}:${peer}`;
     const credential = createHmac('sha1', this.#secret).update(username).digest('base64');
     return [{ urls: this.#urls, username, credential }];
   }

@@ -26,23 +26,23 @@ const ALGORITHM = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' };
 export async function keepCertificate(
   dataDir: string,
   names: string[],
-  nowMs = Date.now(),
+  wallMs = Date.now(),
 ): Promise<CertificateFiles> {
   const files = { certFile: join(dataDir, 'lan-cert.pem'), keyFile: join(dataDir, 'lan-key.pem') };
   await openDataDir(dataDir);
-  if (await isUsable(files, nowMs)) return files;
-  const { cert, key } = await makeCertificate(names, nowMs);
+  if (await isUsable(files, wallMs)) return files;
+  const { cert, key } = await makeCertificate(names, wallMs);
   await writeOwn(files.keyFile, key);
   await writeOwn(files.certFile, cert);
   return files;
 }
 
-async function isUsable({ certFile, keyFile }: CertificateFiles, nowMs: number): Promise<boolean> {
+async function isUsable({ certFile, keyFile }: CertificateFiles, wallMs: number): Promise<boolean> {
   try {
     const cert = new X509Certificate(await readFile(certFile));
     const key = createPrivateKey(await readFile(keyFile));
     const expiresMs = Date.parse(cert.validTo);
-    return cert.checkPrivateKey(key) && expiresMs - nowMs > RENEWED_BEFORE_DAYS * DAY_MS;
+    return cert.checkPrivateKey(key) && expiresMs - wallMs > RENEWED_BEFORE_DAYS * DAY_MS;
   } catch {
     // Missing, or written only in part: it is made again.
     return false;
@@ -50,7 +50,7 @@ async function isUsable({ certFile, keyFile }: CertificateFiles, nowMs: number):
 }
 
 /** Makes a certificate for a server, signed with its own key. */
-async function makeCertificate(names: string[], nowMs: number) {
+async function makeCertificate(names: string[], wallMs: number) {
   // Loaded only here: it takes 0.1 s, for which no other start should wait.
   const x509 = await import('@peculiar/x509');
   const keys = await crypto.subtle.generateKey(ALGORITHM, true, ['sign', 'verify']);
@@ -60,8 +60,8 @@ async function makeCertificate(names: string[], nowMs: number) {
   }));
   const cert = await x509.X509CertificateGenerator.createSelfSigned({
     name: 'CN=Partyline',
-    notBefore: new Date(nowMs - VALID_BEFORE_DAYS * DAY_MS),
-    notAfter: new Date(nowMs + (VALID_DAYS - VALID_BEFORE_DAYS) * DAY_MS),
+    notBefore: new Date(wallMs - VALID_BEFORE_DAYS * DAY_MS),
+    notAfter: new Date(wallMs + (VALID_DAYS - VALID_BEFORE_DAYS) * DAY_MS),
     signingAlgorithm: ALGORITHM,
     keys,
     extensions: [

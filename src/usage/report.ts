@@ -70,14 +70,14 @@ export function reportUsage(
   reader: Pick<UsageReader, 'read'>,
   accountId: number,
   query: UsageQuery,
-  nowMs: number,
+  wallMs: number,
 ): OpenReport {
   const { granularity = 'hour' } = query;
   const maxDays = MAX_DAYS[granularity];
-  const now = new Date(nowMs);
+  const now = new Date(wallMs);
   const thisMonth = Date.UTC(now.getUTCFullYear(), now.getUTCMonth(), 1);
   const fromMs = query.from === undefined ? thisMonth : readMoment('from', query.from);
-  const toMs = query.to === undefined ? nowMs : readMoment('to', query.to);
+  const toMs = query.to === undefined ? wallMs : readMoment('to', query.to);
   if (toMs < fromMs) {
     const which = query.to === undefined ? '"from" is in the future.' : '"to" is before "from".';
     throw new PartylineError('bad_request', which);
@@ -87,11 +87,13 @@ export function reportUsage(
     throw new PartylineError('bad_request', message);
   }
   // Whole hours cost less to read, and an unfinished hour has no further minutes.
-  const range = { from: minuteFrom(fromMs), to: minuteFrom(toMs, toMs < nowMs ? 1 : 60) };
+  const range = { from: minuteFrom(fromMs), to: minuteFrom(toMs, toMs < wallMs ? 1 : 60) };
   return {
     from: new Date(fromMs).toISOString(),
     to: new Date(toMs).toISOString(),
-    complete_to: new Date(Math.max(fromMs, completeTo(range.to, granularity, nowMs))).toISOString(),
+    complete_to: new Date(
+      Math.max(fromMs, completeTo(range.to, granularity, wallMs)),
+    ).toISOString(),
     granularity,
     records: asReported(reader.read(accountId, range, granularity)),
   };
@@ -113,8 +115,8 @@ const msOf = ({ websocket_seconds: websocketS, webrtc_seconds: webrtcS }: Report
   Math.round(1000 * websocketS) + Math.round(1000 * webrtcS);
 
 /** Returns the end of the records that no longer grow, ms: that of the range, or the beginning of the first record that does. */
-function completeTo(to: string, granularity: Granularity, nowMs: number): number {
-  const settledMs = nowMs - SETTLED_AFTER_MS;
+function completeTo(to: string, granularity: Granularity, wallMs: number): number {
+  const settledMs = wallMs - SETTLED_AFTER_MS;
   const toMs = Date.parse(`${to}Z`);
   if (toMs <= settledMs) return toMs;
   const unitMs = { minute: MINUTE_MS, hour: HOUR_MS, day: DAY_MS }[granularity];

@@ -219,8 +219,8 @@ function holdsWholeHours({ from, to }: MinuteRange, day: string): boolean {
 function daysOf({ from, to }: MinuteRange): string[] {
   const days: string[] = [];
   const toMs = Date.parse(`${to}Z`);
-  for (let atMs = Date.parse(from.slice(0, 10)); atMs < toMs; atMs += DAY_MS) {
-    days.push(new Date(atMs).toISOString().slice(0, 10));
+  for (let dayMs = Date.parse(from.slice(0, 10)); dayMs < toMs; dayMs += DAY_MS) {
+    days.push(new Date(dayMs).toISOString().slice(0, 10));
   }
   return days;
 }

@@ -23,33 +23,33 @@ export type Change =
   /** An event that is sent only once for each key, until `keptUntilMs`. */
   | (WebhookRoom & { op: 'once'; key: string; keptUntilMs: number; event: WebhookEvent });
 
-/** Returns the change of a peer that entered a room. @param atMs time, ms since 1970 */
-export function joined(present: PresentPeer, atMs: number): Change {
+/** Returns the change of a peer that entered a room. @param wallMs time of the entry, ms since 1970 */
+export function joined(present: PresentPeer, wallMs: number): Change {
   const { accountId, room, peer, kind } = present;
   return {
     ...present,
     op: 'join',
-    peerEvent: eventOf(accountId, atMs, { type: 'peer_joined', room, peer, kind }),
-    roomEvent: eventOf(accountId, atMs, { type: 'room_started', room }),
+    peerEvent: eventOf(accountId, wallMs, { type: 'peer_joined', room, peer, kind }),
+    roomEvent: eventOf(accountId, wallMs, { type: 'room_started', room }),
   };
 }
 
-/** Returns the change of a peer that left a room. @param atMs time, ms since 1970 */
-export function left(present: PresentPeer, reason: LeaveReason, atMs: number): Change {
+/** Returns the change of a peer that left a room. @param wallMs time of the leave, ms since 1970 */
+export function left(present: PresentPeer, reason: LeaveReason, wallMs: number): Change {
   const { accountId, room, peer, kind } = present;
   return {
     ...present,
     op: 'leave',
-    peerEvent: eventOf(accountId, atMs, { type: 'peer_left', room, peer, kind, reason }),
-    roomEvent: eventOf(accountId, atMs, { type: 'room_ended', room }),
+    peerEvent: eventOf(accountId, wallMs, { type: 'peer_left', room, peer, kind, reason }),
+    roomEvent: eventOf(accountId, wallMs, { type: 'room_ended', room }),
   };
 }
 
 /**
  * Returns the change of an account whose minutes are used up until a time (ISO 8601).
- * @param atMs time of the change, ms since 1970
+ * @param wallMs time of the change, ms since 1970
  */
-export function exhausted(accountId: number, resetsAt: string, atMs: number): Change {
+export function exhausted(accountId: number, resetsAt: string, wallMs: number): Change {
   return {
     op: 'once',
     accountId,
@@ -57,13 +57,13 @@ export function exhausted(accountId: number, resetsAt: string, atMs: number): Ch
     key: `exhausted:${accountId}:${resetsAt}`,
     // A node whose clock is behind may report it a little later.
     keptUntilMs: Date.parse(resetsAt) + 86_400_000,
-    event: eventOf(accountId, atMs, { type: 'quota_exhausted', resets_at: resetsAt }),
+    event: eventOf(accountId, wallMs, { type: 'quota_exhausted', resets_at: resetsAt }),
   };
 }
 
-const eventOf = (accountId: number, atMs: number, news: WebhookNews): WebhookEvent => ({
+const eventOf = (accountId: number, wallMs: number, news: WebhookNews): WebhookEvent => ({
   id: `evt_${randomUUID()}`,
-  created_at: new Date(atMs).toISOString(),
+  created_at: new Date(wallMs).toISOString(),
   account_id: accountId,
   ...news,
 });

@@ -14,17 +14,17 @@ const CONNECTION = { lookup, autoSelectFamilyAttemptTimeout: 2500 };
 /**
  * Sends an event once, signed by the rules of Standard Webhooks (https://www.standardwebhooks.com); redirects are not followed.
  * @param body the event as JSON
- * @param nowMs ms since 1970
+ * @param wallMs time of the signature, ms since 1970
  * @throws {Error} unless the endpoint answers with 2xx before the signal
  */
 export async function postEvent(
   { url, secret }: Webhook,
   id: string,
   body: string,
-  nowMs: number,
+  wallMs: number,
   signal: AbortSignal,
 ): Promise<void> {
-  const timestamp = String(Math.floor(nowMs / 1000));
+  const timestamp = String(Math.floor(wallMs / 1000));
   const headers = {
     'content-type': 'application/json',
     'webhook-id': id,

@@ -10,7 +10,7 @@ type RealState = {
   /** Returns whether the account of a peer has a webhook. */
   isListening: (peer: PresentPeer) => boolean;
   /** Time of the changes, ms since 1970. */
-  nowMs: number;
+  wallMs: number;
 };
 
 /** Peers of this node that Redis holds as present, because changes of accounts with a webhook said so. */
@@ -35,14 +35,14 @@ export class ToldPeers {
   }
 
   /** Returns the changes by which the real state differs from the reported one. */
-  missing({ present, isLeaveHeld, isListening, nowMs }: RealState): Change[] {
+  missing({ present, isLeaveHeld, isListening, wallMs }: RealState): Change[] {
     const isHere = (key: string) => present.has(key) || isLeaveHeld(key);
     const gone = [...this.#peers].filter(([key, peer]) => !isHere(key) || !isListening(peer));
     const come = [...present].filter(([key, peer]) => !this.#peers.has(key) && isListening(peer));
     // Entries come first, so that a room with peers in it does not end.
     return [
-      ...come.map(([, peer]) => joined(peer, nowMs)),
-      ...gone.map(([, peer]) => left(peer, 'closed', nowMs)),
+      ...come.map(([, peer]) => joined(peer, wallMs)),
+      ...gone.map(([, peer]) => left(peer, 'closed', wallMs)),
     ];
   }
 }

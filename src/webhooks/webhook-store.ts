@@ -49,9 +49,9 @@ export class WebhookStore {
   }
 
   /** Writes all peers of a node that has a new name. */
-  async tellAgain(node: string, peers: PresentPeer[], nowMs: number): Promise<void> {
+  async tellAgain(node: string, peers: PresentPeer[], wallMs: number): Promise<void> {
     for (let at = 0; at < peers.length; at += PEERS_AT_ONCE) {
-      const changes = peers.slice(at, at + PEERS_AT_ONCE).map((peer) => joined(peer, nowMs));
+      const changes = peers.slice(at, at + PEERS_AT_ONCE).map((peer) => joined(peer, wallMs));
       await this.#tell(node, changes.map(unnumbered), 0, false);
     }
   }
@@ -87,12 +87,12 @@ export class WebhookStore {
   }
 
   /** Removes the peers of dead nodes, with the time of their node's last report as the time of their leave, if it is known. */
-  async takeOutDead(nowMs: number): Promise<void> {
+  async takeOutDead(wallMs: number): Promise<void> {
     const dead = await this.#redis.run((client) => client.sMembers(WEBHOOK_DEAD_NODES));
     for (const node of dead) {
       const peers = await this.#listPeers(node);
       const seenMs = await this.#redis.run((client) => client.hGet(WEBHOOK_REPORT_TIMES, node));
-      const leftMs = seenMs === null ? nowMs : Math.min(nowMs, Number(seenMs));
+      const leftMs = seenMs === null ? wallMs : Math.min(wallMs, Number(seenMs));
       for (let at = 0; at < peers.length; at += PEERS_AT_ONCE) {
         const some = peers.slice(at, at + PEERS_AT_ONCE);
         const changes = some.map((peer) => left(peer, 'closed', leftMs));

@@ -18,7 +18,7 @@ const MAX_WAITING = 10_000;
 
 export type WebhookOptions = {
   /** Clock of events, ms since 1970. */
-  nowMs: () => number;
+  wallMs: () => number;
   /** Maximum number of events of an account that wait to be sent. */
   maxEvents: number;
   /** Maximum number of changes kept while Redis is disconnected. */
@@ -32,7 +32,7 @@ export type WebhookOptions = {
 export class Webhooks {
   readonly #store: WebhookStore;
   readonly #outbox: WebhookOutbox;
-  readonly #nowMs: () => number;
+  readonly #wallMs: () => number;
   readonly #accounts: Accounts;
   readonly #log: FastifyBaseLogger;
   readonly #maxWaiting: number;
@@ -66,11 +66,11 @@ export class Webhooks {
     accounts: Accounts,
     log: FastifyBaseLogger,
     timings: Timings['webhooks'],
-    { maxWaiting, maxEvents, nowMs }: WebhookOptions,
+    { maxWaiting, maxEvents, wallMs }: WebhookOptions,
   ) {
     this.#store = new WebhookStore(redis, maxEvents);
     this.#outbox = new WebhookOutbox(redis);
-    this.#nowMs = nowMs;
+    this.#wallMs = wallMs;
     this.#accounts = accounts;
     this.#log = log;
     this.#maxWaiting = maxWaiting ?? MAX_WAITING;
@@ -109,7 +109,7 @@ export class Webhooks {
     const key = presenceKey(present);
     this.#heldLeaves.drop(key);
     this.#present.set(key, present);
-    if (this.#listening.has(accountId)) this.#tell(joined(present, this.#nowMs()));
+    if (this.#listening.has(accountId)) this.#tell(joined(present, this.#wallMs()));
   }
 
   /**
@@ -128,7 +128,7 @@ export class Webhooks {
     if (!present) return;
     this.#present.delete(key);
     if (!this.#listening.has(accountId)) return;
-    const leave = left(present, reason, this.#nowMs());
+    const leave = left(present, reason, this.#wallMs());
     if (isElsewhere) this.#heldLeaves.hold(key, leave);
     else this.#tell(leave);
   }
@@ -137,7 +137,7 @@ export class Webhooks {
   quotaExhausted(accountId: number, resetsAt: string): void {
     if (!this.#listening.has(accountId) || this.#exhausted.get(accountId) === resetsAt) return;
     this.#exhausted.set(accountId, resetsAt);
-    this.#tell(exhausted(accountId, resetsAt, this.#nowMs()));
+    this.#tell(exhausted(accountId, resetsAt, this.#wallMs()));
   }
 
   /** Counts the events of all nodes that wait to be sent. */
@@ -240,7 +240,7 @@ export class Webhooks {
       present: this.#present,
       isLeaveHeld: (key) => this.#heldLeaves.has(key),
       isListening: ({ accountId }) => this.#listening.has(accountId),
-      nowMs: this.#nowMs(),
+      wallMs: this.#wallMs(),
     });
   }
 
@@ -291,7 +291,7 @@ export class Webhooks {
   async #register(): Promise<string> {
     const node = randomUUID();
     await this.#store.register(node);
-    await this.#store.tellAgain(node, this.#told.list(), this.#nowMs());
+    await this.#store.tellAgain(node, this.#told.list(), this.#wallMs());
     return node;
   }
 }

@@ -39,11 +39,11 @@ async function makeChromium(): Promise<string> {
   return writeChromium(certificates.folder, [...hosts.commandOn(0), 'env', `HOME=${home}`]);
 }
 
-const serversAt = (nowMs: number, secret = SECRET) =>
-  new IceServers([`turns:${address}:443?transport=tcp`], secret, () => nowMs).for('browser');
+const serversAt = (wallMs: number, secret = SECRET) =>
+  new IceServers([`turns:${address}:443?transport=tcp`], secret, () => wallMs).for('browser');
 
-const connectTurn = async (nowMs: number, secret = SECRET) => {
-  const [server] = serversAt(nowMs, secret);
+const connectTurn = async (wallMs: number, secret = SECRET) => {
+  const [server] = serversAt(wallMs, secret);
   const { username = '', credential = '' } = server ?? {};
   const ca = await readFile(certificates.caFile);
   return TurnClient.connect({ host: address, port: 443, ca }, { username, credential });
@@ -155,17 +155,17 @@ describe.skipIf(!Hosts.arePossible)(
     }, 90_000);
 
     test('gets addresses with good credentials, and none with wrong or expired ones', async () => {
-      const nowMs = Date.now();
+      const wallMs = Date.now();
       // Beside what the server says, there is 701 for each address of the host from which it cannot
       // be reached.
-      const good = await page.page.evaluate(gather, serversAt(nowMs));
+      const good = await page.page.evaluate(gather, serversAt(wallMs));
       expect(good.types).toEqual(['relay']);
       expect(good.errors).not.toContain(401);
-      const wrong = await page.page.evaluate(gather, serversAt(nowMs, 'another secret'));
+      const wrong = await page.page.evaluate(gather, serversAt(wallMs, 'another secret'));
       expect(wrong.types).toEqual([]);
       expect(wrong.errors).toContain(401);
       // They were good for a day.
-      const expired = await page.page.evaluate(gather, serversAt(nowMs - DAY_MS - 60_000));
+      const expired = await page.page.evaluate(gather, serversAt(wallMs - DAY_MS - 60_000));
       expect(expired.types).toEqual([]);
       expect(expired.errors).toContain(401);
     });

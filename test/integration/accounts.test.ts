@@ -664,19 +664,19 @@ describe('tokens', () => {
 
   test('rotate() keeps a key for a week after it was replaced, however many follow', async () => {
     const store = await openStore(await openRedis());
-    let nowMs = Date.UTC(2026, 0, 1);
-    const keys = new SigningKeys(store, { wallMs: () => nowMs });
+    let wallMs = Date.UTC(2026, 0, 1);
+    const keys = new SigningKeys(store, { wallMs: () => wallMs });
     const listed = () => store.run((client) => client.lLen(SIGNING_KEYS));
     const statement = { issuer: 'test', accountId: 7, claims: {} };
     const { jwt } = await keys.sign({ ...statement, ttlSeconds: LONGEST_LIFE_SECONDS });
     const reading = { what: 'JWT', issuer: 'test', parse: () => 'valid' };
     // The second may be the same once more, because the answer to the first was lost.
     for (let rotation = 0; rotation < 3; rotation += 1) await keys.rotate(false);
-    nowMs += (LONGEST_LIFE_SECONDS - 1) * 1000;
+    wallMs += (LONGEST_LIFE_SECONDS - 1) * 1000;
     await keys.rotate(false);
     expect(await keys.verify(jwt, reading)).toMatchObject({ claims: 'valid', secondsLeft: 1 });
     expect(await listed()).toBe(5);
-    nowMs += 2000;
+    wallMs += 2000;
     await keys.rotate(false);
     expect(await listed()).toBe(3);
   });

@@ -162,14 +162,14 @@ test.each([-40 * DAY_MS, 40 * DAY_MS])(
   async (offMs) => {
     const redis = await openRedis();
     const { id } = await createAccount(redis, 'free');
-    const nowMs = Date.now();
-    vi.useFakeTimers({ toFake: ['Date'], now: nowMs + offMs });
+    const wallMs = Date.now();
+    vi.useFakeTimers({ toFake: ['Date'], now: wallMs + offMs });
     cleanUps.push(() => void vi.useRealTimers());
     const ended = await runAccounts({ REDIS_URL: redis.url }, 'usage', String(id), '--json');
     expect(ended).toMatchObject({ code: 0, stderr: '' });
     const { from, to } = JSON.parse(ended.stdout) as { from: string; to: string };
     expect(from).toBe(`${to.slice(0, 7)}-01T00:00:00.000Z`);
-    expect(Date.parse(to)).toBeGreaterThan(nowMs - MINUTE_MS);
-    expect(Date.parse(to)).toBeLessThan(nowMs + MINUTE_MS);
+    expect(Date.parse(to)).toBeGreaterThan(wallMs - MINUTE_MS);
+    expect(Date.parse(to)).toBeLessThan(wallMs + MINUTE_MS);
   },
 );

@@ -439,10 +439,10 @@ describe('quota', () => {
 test('Quota on the 1st of the next month: minutes are there again, and are warned of again', async () => {
   const { usage } = await openUsage();
   const told: string[] = [];
-  let nowMs = 0;
+  let clockMs = 0;
   const quota = new Quota(
     usage,
-    { wallMs: () => nowMs },
+    { wallMs: () => clockMs },
     {
       onWarning: (_id, remaining, resetsAt) => told.push(`${remaining} until ${resetsAt}`),
       onExhausted: () => told.push('exhausted'),
@@ -452,7 +452,7 @@ test('Quota on the 1st of the next month: minutes are there again, and are warne
   const decemberMs = Date.UTC(2026, 11, 1);
   await usage.write([count({ minute: '2026-11-30T23:59', websocketMs: 100 * 60_000 })]);
   const look = async (wallMs: number) => {
-    nowMs = wallMs;
+    clockMs = wallMs;
     quota.update(ACCOUNT, 'free', await usage.readMonthMs(ACCOUNT, wallMs), wallMs);
   };
   await look(novemberMs);

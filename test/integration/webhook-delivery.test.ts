@@ -28,15 +28,15 @@ test('an event that is never taken is given up when it is too old, and counted; 
   const keepMs = 6000;
   await openWorker(redis, { firstRetryMs: 1, longestRetryMs: 50 }, { keepMs });
   receiver.answer = ({ event }) => (event.type === 'peer_joined' ? 500 : 200);
-  let nowMs = Date.now();
-  const node = await openNode(redis, { nowMs: () => nowMs });
+  let wallMs = Date.now();
+  const node = await openNode(redis, { wallMs: () => wallMs });
   node.peerJoined(id, 'a', 'ada', 'websocket');
   await eventually('it is refused', () => receiver.received.length > 5);
-  nowMs = Date.now();
+  wallMs = Date.now();
   visit(node, id, 'b');
   // The later events of b are as old as the refused one.
   await eventually('it is counted', async () => (await countWaiting(redis)).dropped === 4);
-  nowMs = Date.now();
+  wallMs = Date.now();
   node.peerLeft(id, 'a', 'ada', 'left');
   await eventually('the rest', () => receiver.story.includes('room_ended a'));
   const inA = receiver.story.filter((event) => event.includes(' a'));
@@ -54,8 +54,8 @@ test('more events than may wait: the oldest are given up, those of other account
   const { redis, receiver, accounts, id } = await openHook();
   const made = { name: 'Bob', email: 'bob@b', plan: 'pro', webhook_url: receiver.url } as const;
   const { id: otherId } = await accounts.create(made);
-  let nowMs = Date.now() - 60_000;
-  const node = await openNode(redis, { maxEvents: 100, nowMs: () => (nowMs += 1) });
+  let wallMs = Date.now() - 60_000;
+  const node = await openNode(redis, { maxEvents: 100, wallMs: () => (wallMs += 1) });
   visit(node, otherId, 'other');
   for (let room = 0; room < 50; room += 1) visit(node, id, `room ${room}`);
   const waiting = async () => (await openOutbox(redis)).countOf(id);
@@ -130,16 +130,16 @@ test('two workers share the accounts; when one ends, the other has all of them',
 
 test('waiting events are reported by their number and their age', async () => {
   const { redis, id } = await openHook();
-  let nowMs = Date.UTC(2026, 10, 21, 8, 13, 5, 7);
-  const node = await openNode(redis, { nowMs: () => nowMs });
+  let wallMs = Date.UTC(2026, 10, 21, 8, 13, 5, 7);
+  const node = await openNode(redis, { wallMs: () => wallMs });
   visit(node, id);
-  nowMs += 60_000;
+  wallMs += 60_000;
   visit(node, id, 'b');
   await eventually('all is told', async () => (await countWaiting(redis)).events === 8);
   expect(await countWaiting(redis)).toEqual({
     rooms: 2,
     events: 8,
-    oldestMs: nowMs - 60_000,
+    oldestMs: wallMs - 60_000,
     dropped: 0,
   });
 });
@@ -213,10 +213,10 @@ describe('nodes that died', () => {
     const afterMs = Date.now();
     await reap();
     const [peerLeft, roomEnded] = (await told()).slice(-2);
-    const createdAtMs = Date.parse(peerLeft!.created_at);
+    const createdMs = Date.parse(peerLeft!.created_at);
     expect(peerLeft).toMatchObject({ type: 'peer_left', reason: 'closed' });
-    expect(createdAtMs).toBeGreaterThanOrEqual(beforeMs);
-    expect(createdAtMs).toBeLessThanOrEqual(afterMs);
+    expect(createdMs).toBeGreaterThanOrEqual(beforeMs);
+    expect(createdMs).toBeLessThanOrEqual(afterMs);
     expect(roomEnded).toMatchObject({ type: 'room_ended', created_at: peerLeft!.created_at });
   });
 

@@ -179,13 +179,13 @@ describe('two nodes', () => {
     const { redis, receiver, id } = await openHook();
     const store = await openWebhookStore(redis);
     const ada = { accountId: id, room: 'a', peer: 'ada', kind: 'websocket' } as const;
-    const nowMs = Date.now();
+    const wallMs = Date.now();
     await store.register('one');
     await store.register('other');
-    await store.tell('one', [{ number: 1, change: joined(ada, nowMs) }], 0);
-    await store.tell('other', [{ number: 1, change: joined(ada, nowMs + 1) }], 0);
-    await store.tell('one', [{ number: 2, change: joined(ada, nowMs + 2) }], 0);
-    await store.tell('other', [{ number: 2, change: left(ada, 'replaced', nowMs + 3) }], 0);
+    await store.tell('one', [{ number: 1, change: joined(ada, wallMs) }], 0);
+    await store.tell('other', [{ number: 1, change: joined(ada, wallMs + 1) }], 0);
+    await store.tell('one', [{ number: 2, change: joined(ada, wallMs + 2) }], 0);
+    await store.tell('other', [{ number: 2, change: left(ada, 'replaced', wallMs + 3) }], 0);
     await openWorker(redis, { sweepEveryMs: 100, deadAfterMs: 500 });
     await untilTaken(receiver, 4);
     const { event } = receiver.taken.find(({ event: { type } }) => type === 'peer_left')!;

@@ -46,8 +46,8 @@ test('a connection is cut for 3 s: the sound goes on both ways, and then all is 
     const endListening = await browser.listenTo('door phone');
     const fromMs = performance.now();
     // Frames are counted at the moments of the browser's own counts, however long its answers take.
-    const heardAtMs: number[] = [];
-    legacy.onFrame = () => heardAtMs.push(Date.now());
+    const heardWallMs: number[] = [];
+    legacy.onFrame = () => heardWallMs.push(Date.now());
     const before = await browser.packetsSent();
 
     proxy.cut();
@@ -67,7 +67,8 @@ test('a connection is cut for 3 s: the sound goes on both ways, and then all is 
     // Counted by what was sent: a machine that is too busy to speak for a moment is not silence.
     const after = await browser.packetsSent();
     const sent = after.packets - before.packets;
-    const missing = sent - heardAtMs.filter((ms) => ms > before.atMs && ms <= after.atMs).length;
+    const missing =
+      sent - heardWallMs.filter((ms) => ms > before.wallMs && ms <= after.wallMs).length;
     return { sent, missing, silentMs: await endListening() };
   };
   let attempts = 0;

@@ -45,14 +45,14 @@ test.for(['websocket', 'webrtc'])(
       await sleep(BURSTS * BURST_EVERY_MS);
       return {
         stats: await statsOf(),
-        said: (await burstsOf(mouth)).filter((atMs) => atMs > fromMs).slice(0, -1),
+        said: (await burstsOf(mouth)).filter((burstMs) => burstMs > fromMs).slice(0, -1),
         heard: await burstsOf(ear),
       };
     });
     const delaysMs = said
-      .flatMap((atMs) => {
-        const heardMs = heard.find((ms) => ms >= atMs && ms < atMs + BURST_EVERY_MS);
-        return heardMs === undefined ? [] : [heardMs - atMs];
+      .flatMap((burstMs) => {
+        const heardMs = heard.find((ms) => ms >= burstMs && ms < burstMs + BURST_EVERY_MS);
+        return heardMs === undefined ? [] : [heardMs - burstMs];
       })
       .toSorted((a, b) => a - b);
     const p50 = delaysMs[Math.floor(delaysMs.length / 2)] ?? Infinity;

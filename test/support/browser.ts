@@ -202,12 +202,12 @@ export class TestBrowser {
   }
 
   /** Number of RTP packets that the page has sent, and the time at which they were counted, ms of `Date.now()`. */
-  packetsSent(): Promise<{ packets: number; atMs: number }> {
+  packetsSent(): Promise<{ packets: number; wallMs: number }> {
     return this.page.evaluate(async () => {
       const stats = await window.partyline?.rtcStats();
       const reports: { type: string; packetsSent?: number }[] = [...(stats?.send.values() ?? [])];
       const packets = reports.find(({ type }) => type === 'outbound-rtp')?.packetsSent ?? 0;
-      return { packets, atMs: Date.now() };
+      return { packets, wallMs: Date.now() };
     });
   }
 

@@ -5,12 +5,12 @@ import { decodeOpus } from './sound.ts';
 /** Records the Opus packets that a client is sent, and when they come. */
 export class LegacyEar {
   readonly #client: TestClient;
-  #packets: { atMs: number; packet: Buffer }[] = [];
+  #packets: { wallMs: number; packet: Buffer }[] = [];
 
   constructor(client: TestClient) {
     this.#client = client;
     client.onFrame = (packet) => {
-      if (packet.length > 0) this.#packets.push({ atMs: Date.now(), packet });
+      if (packet.length > 0) this.#packets.push({ wallMs: Date.now(), packet });
     };
   }
 
@@ -21,7 +21,7 @@ export class LegacyEar {
 
   /** When the first packet since `start()` came, Unix time in ms; awaits it. */
   soundedMs(): Promise<number> {
-    return this.#client.until('sound', () => this.#packets[0]?.atMs, 30_000);
+    return this.#client.until('sound', () => this.#packets[0]?.wallMs, 30_000);
   }
 
   /** @returns what came since `start()`, put together, and the longest time between two packets beyond their length, ms */
@@ -34,7 +34,7 @@ export class LegacyEar {
     const packets = this.#packets.splice(0);
     return async () => {
       const samples = await decodeOpus(packets.map(({ packet }) => packet));
-      const waitsMs = packets.slice(1).map(({ atMs }, i) => atMs - packets[i]!.atMs - 20);
+      const waitsMs = packets.slice(1).map(({ wallMs }, i) => wallMs - packets[i]!.wallMs - 20);
       return { samples, rateHz: 48_000, gapMs: Math.max(0, ...waitsMs) };
     };
   }

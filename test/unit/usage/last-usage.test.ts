@@ -79,8 +79,8 @@ test('LastUsage.write() to a store that has just failed leaves the file first, a
 
 test('UsageReporter.close() after a write that failed leaves the file before it writes again', async () => {
   const folder = await newFolder();
-  let nowMs = NOW_MS;
-  const clock = { wallMs: () => nowMs, monotonicMs: () => nowMs };
+  let clockMs = NOW_MS;
+  const clock = { wallMs: () => clockMs, monotonicMs: () => clockMs };
   const meter = new Meter(clock, LONGEST_STEP_MS);
   const filesAtWrites: number[] = [];
   const write: UsageStore['write'] = async () => {
@@ -91,7 +91,7 @@ test('UsageReporter.close() after a write that failed leaves the file before it 
   const parts = { meter, store, last: lastOf(store, folder), clock };
   const reporter = new UsageReporter(parts, silentLog, () => {}, timings);
   meter.enter(1, 'a', 'websocket');
-  nowMs += 1000;
+  clockMs += 1000;
   await reporter.report();
   await reporter.close();
   expect(filesAtWrites.slice(0, 2)).toEqual([0, 1]);
@@ -191,8 +191,8 @@ test('LastUsage.writeLeft() keeps a file that it cannot read, and writes the oth
 
 test('UsageReporter.close() while the store fails repeats until all minutes since are written', async () => {
   const folder = await newFolder();
-  let nowMs = NOW_MS;
-  const clock = { wallMs: () => nowMs, monotonicMs: () => nowMs };
+  let clockMs = NOW_MS;
+  const clock = { wallMs: () => clockMs, monotonicMs: () => clockMs };
   const meter = new Meter(clock, LONGEST_STEP_MS);
   const store = refusing(4);
   const parts = {
@@ -204,7 +204,7 @@ test('UsageReporter.close() while the store fails repeats until all minutes sinc
   const reporter = new UsageReporter(parts, silentLog, () => {}, timings);
   const leave = meter.enter(1, 'a', 'websocket');
   for (const minute of [1, 2]) {
-    nowMs = NOW_MS + minute * 30_000;
+    clockMs = NOW_MS + minute * 30_000;
     await reporter.report();
   }
   leave();

@@ -70,12 +70,12 @@ test('reportUsage() for the last day of the year 9998 reads that day', async () 
 });
 
 /** Reader of an account with one peer, in a room from 12:00 to 13:10. */
-function readerOfStay(nowMs: () => number) {
+function readerOfStay(wallMs: () => number) {
   const startMs = Date.UTC(2026, 10, 21, 12);
   const minutes = () =>
     Array.from({ length: 70 }, (_, minute) => {
       const minuteMs = startMs + minute * 60_000;
-      const usedMs = Math.max(0, Math.min(60_000, nowMs() - minuteMs));
+      const usedMs = Math.max(0, Math.min(60_000, wallMs() - minuteMs));
       const field = `${new Date(minuteMs).toISOString().slice(11, 16)}|a`;
       return { field, value: `${usedMs}:0:1` };
     });
@@ -91,14 +91,14 @@ function readerOfStay(nowMs: () => number) {
 test.each(['minute', 'hour', 'day'] as const)(
   'reports by %s, each from where the one before was complete, add up to the month',
   async (granularity) => {
-    let nowMs = 0;
-    const reader = readerOfStay(() => nowMs);
+    let wallMs = 0;
+    const reader = readerOfStay(() => wallMs);
     let from = '2026-11-21';
     let sumS = 0;
     const moments = ['12:00:10', '12:01:29.999', '12:01:30', '12:31:07', '13:00:12', '13:45'];
     for (const moment of [...moments.map((time) => `2026-11-21T${time}Z`), '2026-11-22T00:01Z']) {
-      nowMs = Date.parse(moment);
-      const report = await collectReport(reportUsage(reader, 1, { from, granularity }, nowMs));
+      wallMs = Date.parse(moment);
+      const report = await collectReport(reportUsage(reader, 1, { from, granularity }, wallMs));
       const { complete_to: completeTo, records } = report;
       for (const { start, websocket_seconds: seconds } of records) {
         if (Date.parse(start) < Date.parse(completeTo)) sumS += seconds;

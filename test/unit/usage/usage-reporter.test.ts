@@ -39,8 +39,8 @@ const counts = (length: number): MinuteCount[] =>
   Array.from({ length }, (_, index) => count({ room: `room ${index}` }));
 
 function openReporter(store: UsageStore) {
-  let nowMs = NOW_MS;
-  const clock = { wallMs: () => nowMs, monotonicMs: () => nowMs };
+  let clockMs = NOW_MS;
+  const clock = { wallMs: () => clockMs, monotonicMs: () => clockMs };
   const meter = new Meter(clock, LONGEST_STEP_MS);
   const last = new LastUsage(store, '/nowhere', silentLog, timings);
   /** Accounts whose total was reported. */
@@ -48,7 +48,7 @@ function openReporter(store: UsageStore) {
   const onTotal = (accountId: number) => totals.push(accountId);
   const reporter = new UsageReporter({ meter, store, last, clock }, silentLog, onTotal, timings);
   const pass = (ms: number) => {
-    nowMs += ms;
+    clockMs += ms;
   };
   return { meter, reporter, pass, totals };
 }
