@@ -18,10 +18,7 @@ import { RoomMedia } from './room-media.ts';
 import type { RoomParts, RoomKey } from './room-parts.ts';
 import { SpeakingReporter } from './speaking-reporter.ts';
 
-/**
- * Bounds of the jitter buffer's target delay. A packet waits 20 ms or more on top of it: for the next tick and the packet
- * after it (decision 15).
- */
+/** Bounds of the jitter buffer's target delay, ms. After it a packet waits for the next tick of its room (decisions 159 and 210). */
 const JITTER_BUFFER_LIMITS = { minMs: 5, maxMs: 200 };
 
 /** Parts that are opened before the room that they belong to. */
