@@ -23,14 +23,14 @@ export type RoomLinkEvents = {
    */
   onPeers: (node: string, peers: PlacedPeer[], reasons: ReadonlyMap<string, LeaveReason>) => void;
   /**
-   * A peer there produces audio, which a producer of this node's router carries on.
+   * Called when a peer on another node produces audio, which a producer of this node's router passes on.
    * @param isRunning returns true if its first packets may be from the middle of a stream
    */
   onProducer: (peer: string, producerId: string, isRunning: () => boolean) => Promise<void>;
   onProducerClosed: (producerId: string) => void;
-  /** `isShared` may not be what it was. */
+  /** Called when {@link RoomLink.isShared} may have changed. */
   onShared: () => void;
-  /** A peer there has sent a message of an unknown format. */
+  /** Called when a peer on another node has sent a message of an unknown format. */
   onRelayed: (peer: string, message: Buffer) => void;
 };
 

@@ -7,18 +7,19 @@ import { LeadHistory, STEADILY_LATE_MS, WINDOW_MS } from './lead-history.ts';
  */
 type Packet = { durationMs: number; isQuiet: boolean; gapMs: number; isSpare: boolean };
 
-/** Lead up to which audio goes out at once; audio further ahead waits. */
+/** Lead up to which audio goes out at once, ms; audio further ahead waits. */
 const EARLY_MS = 40;
-/** Maximum lead of an even sender's audio: beyond it the oldest waiting audio is dropped, silence first. */
+/** Maximum lead of an even sender's audio, ms: beyond it the oldest waiting audio is dropped, silence first. */
 const MAX_AHEAD_MS = 200;
-/** Maximum lead for a sender that sends, or may send, in pieces of up to 2 s. */
+/** Maximum lead for a sender that sends, or may send, in pieces of up to 2 s, ms. */
 const MAX_AHEAD_OF_BURSTS_MS = 2500;
-/** Longest audio of one message; the rest of it is dropped. */
+/** Maximum lead with which further packets of a message are accepted, ms; the rest of the message is dropped. */
 const MAX_WAITING_MS = 10_000;
 /** Time after the beginning of a run, ms, before which its lead does not count as excess: the burst is still arriving. */
 const BURST_RISE_MS = 200;
-/** Delay of a bursty sender beyond the lateness of its pieces: at first a share of their length, more if that was too little. */
+/** First margin of a bursty sender's delay over the lateness of its pieces, as a share of their length. */
 const BURST_MARGIN = 0.03;
+/** Margin over the lateness of a piece for which the delay was too short, ms. */
 const BURST_MARGIN_AGAIN_MS = 100;
 /** Maximum share of padding in pieces: a sender that gains more on real time is too fast. */
 const MOST_PADDING = 0.08;
@@ -26,35 +27,37 @@ const MOST_PADDING = 0.08;
 const TREND_PIECES = 16;
 /** Minimum share of the spread of their leads that growth must explain. */
 const LEAST_TREND = 0.75;
-/** Delay above which all quiet audio is left out, also in a word. */
+/** Delay beyond the needed one, ms, above which any quiet packet is left out to reduce it, also within a word. */
 const MUCH_DELAY_MS = 200;
-/** Number of pieces from which the lateness is estimated. */
+/** Number of the last pieces from whose leads the sender's clock is estimated. */
 const TIMED_PIECES = 4;
-/** Greatest delay at which a packet goes out that was held before it came here. */
+/** Maximum delay that packets are given because they were held before {@link Pacer.push}, ms. */
 const MAX_HELD_MS = 500;
-/** Greatest such delay for a sender of pieces: the format may be clear with the third piece of 2 s, or even later if one is late. */
+/** Maximum of that delay for a sender of pieces, ms: its format may be known only with the third piece of 2 s, or later if one is late. */
 const MAX_HELD_OF_BURSTS_MS = 5000;
-/** Lateness of a packet that means that its sender has paused: after silence, and at any time. */
+/** Lateness of a packet after a quiet one from which its sender has paused, ms. */
 const PAUSE_AFTER_QUIET_MS = 40;
+/** Lateness of a packet after any other from which its sender has paused, ms. */
 const PAUSE_MS = 400;
-/** Lateness up to which the cause may be a slow clock; more means a pause. */
+/** Lateness below which the cause may be a slow clock, ms; more means a pause. */
 const MOST_CORRECTED_MS = 100;
-/** Largest correction per window: receivers follow a clock that is off by one per cent. */
+/** Maximum correction per window, ms: receivers follow a clock that is off by one per cent. */
 const SLEW_MS_PER_WINDOW = 5;
-/** Share of a window's drift in the mean. */
+/** Weight of a window's drift in the running mean. */
 const DRIFT_SMOOTHING = 0.05;
-/** Duration of quiet audio that is a pause: less may be the closure before a plosive, and what is left out there shortens a word. */
+/** Minimum duration of quiet audio that counts as a pause, ms: less may be the closure before a plosive, where a packet left out shortens a word. */
 const LEAST_PAUSE_MS = 120;
-/**
- * Time for which audio that is steadily ahead waits for a pause, greatest lead at which it does (more would have the client told to wait),
- * and growth of the lead meanwhile that means that the sender is too fast.
- */
+/** Maximum time for which audio that is steadily ahead is kept until a pause, in which dropping it is not heard, ms. */
 const AWAIT_PAUSE_MS = 3000;
+/** Maximum lead, ms, with which audio is kept until a pause: `FlowWatch` counts 150 ms and more as too fast. */
 const MOST_AWAITING_MS = 145;
+/** Maximum growth of the lead while audio is kept until a pause, ms: a sender whose lead grows by more is too fast. */
 const MOST_GROWTH_MS = 10;
-/** Steady lead above which audio is dropped, in a pause and at any time; and steady lag beyond which a gap is inserted in silence. */
+/** Steady lead above which audio is dropped in a pause, ms. */
 const AHEAD_QUIET_MS = 30;
+/** Steady lead, ms, above which audio is dropped also without a pause, after {@link AWAIT_PAUSE_MS} at the latest. */
 const AHEAD_LOUD_MS = 60;
+/** Steady lag from which a gap is inserted before a quiet packet, ms. */
 const BEHIND_QUIET_MS = 20;
 
 /**
