@@ -35,14 +35,14 @@ type Bounds = { seconds: number; packets: Buffer[]; signal: AbortSignal };
  * pair begins with the one that ended the pair before. The ratio of a row is the median of its pairs.
  */
 export async function reportAgainst(
-  say: (text: string) => void,
+  print: (text: string) => void,
   scenarios: Scenario[],
   { folder, pairs }: AgainstOptions,
   { seconds, signal }: { seconds: number; signal: AbortSignal },
 ): Promise<void> {
   const { packets: steady } = await encodePackets();
   const pausing = await encodeSpeech();
-  say(
+  print(
     `\n${pairs} pairs of ${seconds} s by turns; the other checkout first:\n\n` +
       '| rooms × peers × speakers | delivery | heard | CPU of the other | CPU of this | this over the other | least to most | KB/s out of the other | KB/s out of this |\n' +
       '| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n',
@@ -59,14 +59,14 @@ export async function reportAgainst(
     const name = hasPauses ? `${nameOf(scenario)}, speech with pauses` : nameOf(scenario);
     // Without pauses the number of bytes follows from the scenario.
     const bytesOut = [other, own].map(({ kbPerS }) => (hasPauses ? kbPerS.toFixed(1) : ''));
-    say(
+    print(
       `| ${name} | ${delivery} | ${hear} | ${median(other.percent).toFixed(1)} % | ${median(own.percent).toFixed(1)} % | ` +
         `${median(quotients).toFixed(2)} | ${least.toFixed(2)} to ${most.toFixed(2)} | ${bytesOut.join(' | ')} |\n`,
     );
   }
   const logs = ratios.map(Math.log);
   const mean = Math.exp(logs.reduce((sum, log) => sum + log, 0) / logs.length);
-  say(`\nGeometric mean over the rows: ${mean.toFixed(3)}\n`);
+  print(`\nGeometric mean over the rows: ${mean.toFixed(3)}\n`);
 }
 
 /** CPU of each window, in % of a core, and bytes to the clients in all of them. */

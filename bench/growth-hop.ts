@@ -29,8 +29,8 @@ const PATHS: { name: string; connect: Connect | undefined }[] = [
 ];
 
 /** Measures the cost of a pipe between two media workers, and the delay that it adds. */
-export async function reportHop(say: (text: string) => void, signal: AbortSignal) {
-  say(`
+export async function reportHop(print: (text: string) => void, signal: AbortSignal) {
+  print(`
 | pipe hop | media worker CPU a packet | of it the hop | latency p50 / p99 | of it the hop |
 | --- | --- | --- | --- | --- |
 `);
@@ -47,7 +47,7 @@ export async function reportHop(say: (text: string) => void, signal: AbortSignal
     for (const path of paths) await path.turn(cpu, turn > 0, signal);
   }
   const [none] = paths;
-  for (const path of paths) say(reportRow(path, none === path ? undefined : none));
+  for (const path of paths) print(reportRow(path, none === path ? undefined : none));
 }
 
 function reportRow(path: Path, none: Path | undefined): string {

@@ -17,20 +17,24 @@ export function connectPeer(nodes: Nodes, node: number, peer: string, room = '__
 }
 
 /** Measures the time of a join: until the peer is in the room, and until the others are told. */
-export async function reportJoins(say: (text: string) => void, nodes: Nodes, signal: AbortSignal) {
-  say(`
+export async function reportJoins(
+  print: (text: string) => void,
+  nodes: Nodes,
+  signal: AbortSignal,
+) {
+  print(`
 | join, ${JOINS} times | p50 / p99 | goal |
 | --- | --- | --- |
 `);
   const alone = await measure(nodes, [], signal);
-  say(reportRow('to `joined`, into a room that opens with it', alone.joinedMs));
+  print(reportRow('to `joined`, into a room that opens with it', alone.joinedMs));
   const first = await measure(nodes, [1], signal);
-  say(reportRow('to `joined`, where there are others only on another node', first.joinedMs));
-  say(reportRow('to `peer_joined` on the other node', first.told[0]!));
+  print(reportRow('to `joined`, where there are others only on another node', first.joinedMs));
+  print(reportRow('to `peer_joined` on the other node', first.told[0]!));
   const there = await measure(nodes, [0, 1], signal);
-  say(reportRow('to `joined`, where there are others on both nodes', there.joinedMs));
-  say(reportRow('to `peer_joined` on the same node', there.told[0]!));
-  say(reportRow('to `peer_joined` on the other node', there.told[1]!));
+  print(reportRow('to `joined`, where there are others on both nodes', there.joinedMs));
+  print(reportRow('to `peer_joined` on the same node', there.told[0]!));
+  print(reportRow('to `peer_joined` on the other node', there.told[1]!));
 }
 
 export function reportRow(what: string, latenciesMs: number[]): string {

@@ -39,9 +39,9 @@ const scenarioOf = (rooms: number): Scenario => ({
 });
 
 /** Measures the cost of a frame with several equally loaded processes, and how many rooms they bear. */
-export async function reportProcesses(say: (text: string) => void, signal: AbortSignal) {
+export async function reportProcesses(print: (text: string) => void, signal: AbortSignal) {
   const { packets } = await encodePackets();
-  say(`
+  print(`
 | processes | rooms (of 5, 2 speak) | frames/s heard | lost | cores used of ${CORES} | CPU a frame | most rooms without loss |
 | --- | --- | --- | --- | --- | --- | --- |
 `);
@@ -52,7 +52,7 @@ export async function reportProcesses(say: (text: string) => void, signal: Abort
     if (isLate(measured)) measured = await bear(rooms, WINDOW_MS);
     const first = { load: rooms, loss: lossOf(measured.traffic) };
     const most = await findMost(first, MAX_ROOMS, (tried) => lossTwice(tried, bear));
-    say(reportRow(processes, rooms, measured, most));
+    print(reportRow(processes, rooms, measured, most));
   }
 }
 

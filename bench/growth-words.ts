@@ -16,9 +16,13 @@ const WORD_FRAMES = 10;
  * Measures the time from the first packet of a word to the first one heard, for a speaker that is new in a
  * room and later.
  */
-export async function reportWords(say: (text: string) => void, nodes: Nodes, signal: AbortSignal) {
+export async function reportWords(
+  print: (text: string) => void,
+  nodes: Nodes,
+  signal: AbortSignal,
+) {
   const { packets } = await encodePackets();
-  say(`
+  print(`
 | first packet of a word, ${ROOMS} rooms | p50 / p99 | goal |
 | --- | --- | --- |
 `);
@@ -27,8 +31,8 @@ export async function reportWords(say: (text: string) => void, nodes: Nodes, sig
     ['on the other node', 1],
   ] as const) {
     const { firstMs, laterMs } = await measure(nodes, node, packets, signal);
-    say(reportRow(`heard ${where}, the first word`, firstMs));
-    say(reportRow(`heard ${where}, the second`, laterMs));
+    print(reportRow(`heard ${where}, the first word`, firstMs));
+    print(reportRow(`heard ${where}, the second`, laterMs));
   }
 }
 

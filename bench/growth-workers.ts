@@ -46,20 +46,20 @@ type Forwarded = {
  * Measures the packets that media workers forward to browsers, by the number of workers, while they are
  * offered more than they can bear.
  */
-export async function reportWorkers(say: (text: string) => void, signal: AbortSignal) {
-  say(`
+export async function reportWorkers(print: (text: string) => void, signal: AbortSignal) {
+  print(`
 | media workers | offered | forwarded | cores used | CPU a packet | times one |
 | --- | --- | --- | --- | --- | --- |
 `);
   const light = await measure(1, CALIBRATION_ROOMS, signal);
-  say(reportRow('1, not busy', light));
+  print(reportRow('1, not busy', light));
   const roomsACore = (OVERLOAD * CALIBRATION_ROOMS) / light.cores;
   let one: Forwarded | undefined;
   for (const workers of WORKERS) {
     const rooms = Math.ceil(roomsACore * Math.min(workers, CORES));
     const measured = await measure(workers, rooms, signal);
     one ??= measured;
-    say(reportRow(String(workers), measured, one));
+    print(reportRow(String(workers), measured, one));
   }
 }
 

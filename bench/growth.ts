@@ -13,14 +13,14 @@ const PAIR: Scenario = { rooms: 1, peers: 2, speakers: 1, delivery: 'mix', hear:
  * Measures the growth of capacity with more media workers, processes and nodes, and the cost of the paths
  * between them.
  */
-export async function reportGrowth(say: (text: string) => void, signal: AbortSignal) {
-  await reportWorkers(say, signal);
-  await reportProcesses(say, signal);
-  await reportHop(say, signal);
+export async function reportGrowth(print: (text: string) => void, signal: AbortSignal) {
+  await reportWorkers(print, signal);
+  await reportProcesses(print, signal);
+  await reportHop(print, signal);
   await using nodes = await Nodes.start(PAIR, 2);
-  await reportJoins(say, nodes, signal);
-  await reportWords(say, nodes, signal);
-  say(FOOT);
+  await reportJoins(print, nodes, signal);
+  await reportWords(print, nodes, signal);
+  print(FOOT);
 }
 
 const FOOT = `

@@ -70,7 +70,7 @@ type Measured = {
  * Reports a row for each setup with an idle gateway, and one with a busy gateway. Further columns are for Janus, which
  * mixes everything.
  */
-export async function reportLatency(say: (text: string) => void, signal: AbortSignal) {
+export async function reportLatency(print: (text: string) => void, signal: AbortSignal) {
   const { packets: talk } = await encodePackets();
   const [one, three] = [await encodeBurst(), await encodeBurst(3)];
   const sound = { one, three, quiet: await encodeQuietTalk(), talk };
@@ -80,7 +80,7 @@ export async function reportLatency(say: (text: string) => void, signal: AbortSi
     rivals.push({ name, meter: await openMeter(start, sound, signal) });
   }
   const names = rivals.map(({ name }) => ` ${name} |`).join('');
-  say(`
+  print(`
 | mouth to ear | rooms behind (5 peers, 2 speak) | gateway CPU | bursts heard | p50 / p99 | slowest speaker p50 | goal | | generator late p99 |${names}
 | --- | --- | --- | --- | --- | --- | --- | --- | --- |${rivals.map(() => ' --- |').join('')}
 `);
@@ -90,9 +90,9 @@ export async function reportLatency(say: (text: string) => void, signal: AbortSi
       const cells = setup.isForwarded ? ['–', '–'] : (await meter(setup)).map(reportRival);
       for (const [i, row] of rows.entries()) row.push(cells[i]!);
     }
-    for (const row of rows) say(`| ${row.join(' | ')} |\n`);
+    for (const row of rows) print(`| ${row.join(' | ')} |\n`);
   }
-  say(FOOT);
+  print(FOOT);
 }
 
 /** Measures a setup with an idle server, and with one that has as many background rooms as the target load allows. */

@@ -20,7 +20,7 @@ import { reportWebRtc } from './webrtc.ts';
 
 /** Load generator: measures the cost of the gateway, beside the lower bound for the same traffic. */
 
-const say = (text: string) => process.stdout.write(text);
+const print = (text: string) => process.stdout.write(text);
 
 async function measure(scenario: Scenario, bounds: Bounds, profileDir?: string): Promise<Row> {
   const isCompared = scenario.speakers > 0 && profileDir === undefined;
@@ -34,16 +34,16 @@ async function measure(scenario: Scenario, bounds: Bounds, profileDir?: string):
 
 async function measureTable({ scenarios, seconds, profileDir }: Options, signal: AbortSignal) {
   const encoded = await encodePackets();
-  say(`${reportMachine(encoded, seconds)}\n${reportHead()}`);
+  print(`${reportMachine(encoded, seconds)}\n${reportHead()}`);
   const rows: Row[] = [];
   for (const scenario of scenarios) {
     const bounds = { seconds, packets: encoded.packets, signal };
     let row = await measure(scenario, bounds, profileDir);
     if (isDisturbed(row)) row = await measure(scenario, bounds, profileDir);
     rows.push(row);
-    say(reportRow(row));
+    print(reportRow(row));
   }
-  say(reportFoot(rows));
+  print(reportFoot(rows));
 }
 
 async function run(options: Options, signal: AbortSignal) {
@@ -51,21 +51,21 @@ async function run(options: Options, signal: AbortSignal) {
   if (options.against) {
     const { seconds, against } = options;
     const scenarios = options.scenarios === TABLE ? [...TABLE, ...PAUSING] : options.scenarios;
-    await reportAgainst(say, scenarios, against, { seconds, signal });
+    await reportAgainst(print, scenarios, against, { seconds, signal });
     return;
   }
   for (const part of options.parts) {
     if (part === 'table') await measureTable(options, signal);
-    else if (part === 'pauses') await reportPauses(say, signal);
-    else if (part === 'latency') await reportLatency(say, signal);
-    else if (part === 'operator') await reportOperator(say, signal);
-    else if (part === 'rush') await reportRush(say, signal);
-    else if (part === 'growth') await reportGrowth(say, signal);
-    else if (part === 'hostile') await reportHostile(say, options.hostile, signal);
-    else if (part === 'sound') await reportSound(say, signal);
+    else if (part === 'pauses') await reportPauses(print, signal);
+    else if (part === 'latency') await reportLatency(print, signal);
+    else if (part === 'operator') await reportOperator(print, signal);
+    else if (part === 'rush') await reportRush(print, signal);
+    else if (part === 'growth') await reportGrowth(print, signal);
+    else if (part === 'hostile') await reportHostile(print, options.hostile, signal);
+    else if (part === 'sound') await reportSound(print, signal);
     else if (part === 'plots') writePlots();
-    else if (part === 'webrtc') await reportWebRtc(say, signal);
-    else say(await reportDetection(options.seeds, signal));
+    else if (part === 'webrtc') await reportWebRtc(print, signal);
+    else print(await reportDetection(options.seeds, signal));
   }
 }
 

@@ -29,29 +29,33 @@ const GOALS = { meP99Ms: 20, redisOperations: 8 };
  * Measures what operators and their accounts notice: admission, `GET /api/me`, the load of Redis, and the closing of
  * minutes.
  */
-export async function reportOperator(say: (text: string) => void, signal: AbortSignal) {
-  say('\n| for operators | measured | goal | |\n| --- | --- | --- | --- |\n');
+export async function reportOperator(print: (text: string) => void, signal: AbortSignal) {
+  print('\n| for operators | measured | goal | |\n| --- | --- | --- | --- |\n');
   await using gateway = await GatewayProcess.start(CROWD);
   await using opened = new AsyncDisposableStack();
   const startMs = performance.now();
   const address = (room: number, peer: number) => gateway.address(room, peer);
   opened.adopt(await Load.connect(CROWD, [], address), (crowd) => crowd.close());
   const admissions = PEERS / ((performance.now() - startMs) / 1000);
-  say(
+  print(
     row(
       'connections admitted into rooms, one after the other in 16 lines',
       `${admissions.toFixed(0)} /s`,
     ),
   );
-  await reportMe(say, gateway, signal);
-  await reportRedis(say, gateway, signal);
-  await reportClosing(say);
+  await reportMe(print, gateway, signal);
+  await reportRedis(print, gateway, signal);
+  await reportClosing(print);
 }
 
 const row = (what: string, measured: string, goal = '', isMet?: boolean) =>
   `| ${what} | ${measured} | ${goal} | ${isMet === undefined ? '' : met(isMet)} |\n`;
 
-async function reportMe(say: (text: string) => void, gateway: GatewayProcess, signal: AbortSignal) {
+async function reportMe(
+  print: (text: string) => void,
+  gateway: GatewayProcess,
+  signal: AbortSignal,
+) {
   const latenciesMs: number[] = [];
   const headers = { authorization: `Bearer ${gateway.apiKey}` };
   const ask = async () => {
@@ -76,12 +80,12 @@ async function reportMe(say: (text: string) => void, gateway: GatewayProcess, si
   const [p50Ms, p99Ms] = [quantile(sorted, 0.5), quantile(sorted, 0.99)];
   const what = `GET /api/me, ${REQUESTS_PER_S} a second, ${PEERS} peers connected: p50 / p99`;
   const measured = `${p50Ms.toFixed(1)} / ${p99Ms.toFixed(1)} ms`;
-  say(row(what, measured, `p99 ${GOALS.meP99Ms} ms`, p99Ms <= GOALS.meP99Ms));
+  print(row(what, measured, `p99 ${GOALS.meP99Ms} ms`, p99Ms <= GOALS.meP99Ms));
 }
 
 /** Reports the number of commands that Redis counts, including those within scripts. */
 async function reportRedis(
-  say: (text: string) => void,
+  print: (text: string) => void,
   gateway: GatewayProcess,
   signal: AbortSignal,
 ) {
@@ -97,11 +101,11 @@ async function reportRedis(
   client.destroy();
   const { redisOperations: goal } = GOALS;
   const what = `Redis operations a minute for each of ${PEERS} peers in ${CROWD.rooms} rooms`;
-  say(row(what, perPeerMinute.toFixed(2), `${goal}`, perPeerMinute < goal));
+  print(row(what, perPeerMinute.toFixed(2), `${goal}`, perPeerMinute < goal));
 }
 
 /** Measures one worker that closes a minute of each of many accounts, in a Redis of its own with its file. */
-async function reportClosing(say: (text: string) => void) {
+async function reportClosing(print: (text: string) => void) {
   await using opened = new AsyncDisposableStack();
   const dataDir = await mkdtemp(join(tmpdir(), 'partyline-bench-'));
   opened.defer(() => rm(dataDir, { recursive: true, force: true }));
@@ -135,5 +139,5 @@ async function reportClosing(say: (text: string) => void) {
   opened.defer(() => worker.close());
   while ((await usage.listOpen(Date.now())).length > 0) await sleep(20);
   const perMinute = MINUTES / ((performance.now() - startMs) / 60_000);
-  say(row('minutes of accounts closed by one worker', `${perMinute.toFixed(0)} a minute`));
+  print(row('minutes of accounts closed by one worker', `${perMinute.toFixed(0)} a minute`));
 }

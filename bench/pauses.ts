@@ -12,11 +12,13 @@ const PAUSE_MS = 1300;
 
 /** Measures the cost of rooms whose speakers pause between their words: CPU, and bytes to the clients. */
 export async function reportPauses(
-  say: (text: string) => void,
+  print: (text: string) => void,
   signal: AbortSignal,
 ): Promise<void> {
   const packets = await encodeSpeech();
-  say('\n| speech with pauses | CPU | frames/s in + out | KB/s out |\n| --- | --- | --- | --- |\n');
+  print(
+    '\n| speech with pauses | CPU | frames/s in + out | KB/s out |\n| --- | --- | --- | --- |\n',
+  );
   for (const scenario of PAUSING) {
     const bounds = { seconds: SECONDS, packets, signal };
     const { gateway } = await measureCost(scenario, bounds, {
@@ -26,7 +28,7 @@ export async function reportPauses(
     const { seconds, framesIn, framesOut, bytesOut } = gateway.traffic;
     const frames = `${Math.round(framesIn / seconds)} + ${Math.round(framesOut / seconds)}`;
     const kilobytes = (bytesOut / seconds / 1000).toFixed(1);
-    say(
+    print(
       `| ${nameOf(scenario)} | ${cpuPercent(gateway).toFixed(1)} % | ${frames} | ${kilobytes} |\n`,
     );
   }

@@ -14,8 +14,8 @@ const TIMEOUT_MS = 60_000;
  * Measures the time until all clients are in their rooms when they come, or lose their connections, at the
  * same time.
  */
-export async function reportRush(say: (text: string) => void, signal: AbortSignal) {
-  say(`
+export async function reportRush(print: (text: string) => void, signal: AbortSignal) {
+  print(`
 | ${PEERS} clients into ${CROWD.rooms} rooms, all at once | processes | all are in after | refused at first |
 | --- | --- | --- | --- |
 `);
@@ -34,7 +34,9 @@ export async function reportRush(say: (text: string) => void, signal: AbortSigna
         await sleep(LOOK_EVERY_MS, undefined, { signal });
       }
       const ms = performance.now() - startMs;
-      say(`| ${what} | ${processes} | ${ms.toFixed(0)} ms | ${crowd.refused - refusedBefore} |\n`);
+      print(
+        `| ${what} | ${processes} | ${ms.toFixed(0)} ms | ${crowd.refused - refusedBefore} |\n`,
+      );
       await sleep(SETTLE_MS, undefined, { signal });
     };
     await rush('they come for the first time', () => crowd.come());

@@ -48,11 +48,11 @@ const COLUMNS = [
 const tableLine = (cells: string[]) => `| ${cells.join(' | ')} |\n`;
 
 /** Measures the cost of listeners over SRTP, and the time until they are in a room when all join at once. */
-export async function reportWebRtc(say: (text: string) => void, signal: AbortSignal) {
+export async function reportWebRtc(print: (text: string) => void, signal: AbortSignal) {
   const { packets } = await encodePackets();
-  say(`\n${tableLine(COLUMNS)}${tableLine(COLUMNS.map(() => '---'))}`);
-  for (const row of ROWS) say(await measureRow(row, packets, signal));
-  say(`
+  print(`\n${tableLine(COLUMNS)}${tableLine(COLUMNS.map(() => '---'))}`);
+  for (const row of ROWS) print(await measureRow(row, packets, signal));
+  print(`
 Listeners have real ICE and DTLS (werift, in the generator) and do not decrypt. All join at once: answered is the gateway's part, joined includes the
 handshakes of all of them in one Node process. Speakers are WebSocket clients that send Opus. A browser hears a stream of each speaker, a player of WHEP one stream.
 `);

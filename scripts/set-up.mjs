@@ -16,7 +16,7 @@ import { provideDeploymentTools } from './set-up/deployment-tools.mjs';
 import { provideMediaWorker } from './set-up/media-worker.mjs';
 import { provideOpus } from './set-up/opus.mjs';
 import { provideRedis } from './set-up/redis.mjs';
-import { sayFailure } from './set-up/log.mjs';
+import { printFailure } from './set-up/log.mjs';
 import { provideTestTools } from './set-up/test-tools.mjs';
 import { buildWebPage } from './set-up/web-page.mjs';
 
@@ -33,6 +33,6 @@ try {
   if (forDeployments) await provideDeploymentTools();
   await buildWebPage();
 } catch (error) {
-  sayFailure(asFailure(error).message);
+  printFailure(asFailure(error).message);
   process.exitCode = 1;
 }

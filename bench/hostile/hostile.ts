@@ -23,7 +23,7 @@ type Table = { heading: string; rows: (() => Promise<Row>)[] };
  * docs/hostile.md.
  */
 export async function reportHostile(
-  say: (text: string) => void,
+  print: (text: string) => void,
   { seconds, rows }: HostileOptions,
   signal: AbortSignal,
 ): Promise<void> {
@@ -46,17 +46,17 @@ export async function reportHostile(
     number += table.rows.length;
     if (wanted.length === 0) continue;
     const texts = [table.heading];
-    say(`\n${table.heading}`);
+    print(`\n${table.heading}`);
     for (const measure of wanted) {
       signal.throwIfAborted();
       const row = await measure();
       measured.push(row);
       texts.push(row.text);
-      say(row.text);
+      print(row.text);
     }
     written.push(texts.join(''));
   }
   const page = pageOf(written, measured, seconds);
-  say(`\n${page.verdict}\n`);
+  print(`\n${page.verdict}\n`);
   if (!rows) await writeFile(PAGE, page.text);
 }

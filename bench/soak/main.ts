@@ -5,10 +5,10 @@ import { soak } from './soak.ts';
 
 /** The soak: many peers come and go for a long time while faults are injected; the result is the state at the end. */
 
-const say = (line: string) => process.stderr.write(`${line}\n`);
+const log = (line: string) => process.stderr.write(`${line}\n`);
 
 await runCommand(USAGE, readOptions, async (options, signal) => {
-  const result = await soak(options, say, signal);
+  const result = await soak(options, log, signal);
   process.stdout.write(`${reportSoak(result)}\n`);
   if (result.claims.some(({ isOk }) => !isOk)) process.exitCode = 1;
 });

@@ -28,24 +28,24 @@ export class SoakNodes {
   readonly #up = new Map<number, RunningNode>();
   readonly #rtcPorts = new Map<number, number>();
   readonly #isEnding = new Set<string>();
-  readonly #say: (line: string) => void;
+  readonly #log: (line: string) => void;
   #starts = 0;
   /** Nodes that ended although no fault ended them. */
   readonly crashes: string[] = [];
   /** Logs of the nodes that were ended. */
   readonly outputs: string[] = [];
 
-  private constructor(environment: Record<string, string>, say: (line: string) => void) {
+  private constructor(environment: Record<string, string>, log: (line: string) => void) {
     this.#environment = environment;
-    this.#say = say;
+    this.#log = log;
   }
 
   static async start(
     count: number,
     environment: Record<string, string>,
-    say: (line: string) => void,
+    log: (line: string) => void,
   ): Promise<SoakNodes> {
-    const nodes = new SoakNodes(environment, say);
+    const nodes = new SoakNodes(environment, log);
     for (let index = 0; index < count; index += 1) await nodes.#start(index);
     return nodes;
   }
@@ -120,10 +120,10 @@ export class SoakNodes {
       if (this.#isEnding.has(run)) return;
       const crash = `${run}: ended by itself, code ${code}: ${lastWords(gateway)}`;
       this.crashes.push(crash);
-      this.#say(crash);
+      this.#log(crash);
       this.outputs.push(gateway.output);
       this.#up.delete(index);
-      this.#start(index, gateway.dataDir).catch((fault: unknown) => this.#say(String(fault)));
+      this.#start(index, gateway.dataDir).catch((fault: unknown) => this.#log(String(fault)));
     });
     this.#up.set(index, node);
   }

@@ -44,12 +44,12 @@ const LOOK_EVERY_MS = 5000;
 /**
  * Lets peers come and go, and injects faults, for as long as the options say; then checks the remaining
  * state.
- * @param say called with progress messages
+ * @param log called with progress messages
  * @throws {Error} when it is interrupted
  */
 export async function soak(
   options: SoakOptions,
-  say: (line: string) => void,
+  log: (line: string) => void,
   signal: AbortSignal,
 ): Promise<SoakResult> {
   await using opened = new AsyncDisposableStack();
@@ -58,7 +58,7 @@ export async function soak(
   const redis = opened.adopt(await TestRedis.start(dataDir), (part) => part.kill());
   const accounts = await createAccounts(redis.url);
   const nodes = opened.adopt(
-    await SoakNodes.start(options.nodes, environmentOf(options, redis.url), say),
+    await SoakNodes.start(options.nodes, environmentOf(options, redis.url), log),
     (part) => part.close(),
   );
   const sampler = opened.adopt(new Sampler(nodes, redis.url), (part) => part.close());
@@ -74,18 +74,18 @@ export async function soak(
   };
   const world = { nodes, redis, ledger: parts.ledger, peers, burst };
   const startMs = performance.now();
-  const faults = await injectAll(options, world, say, signal);
+  const faults = await injectAll(options, world, log, signal);
   const leftMs = startMs + options.minutes * 60_000 - performance.now();
   await delay(Math.max(0, leftMs), undefined, { signal });
   ending.abort();
   await Promise.all(runs);
-  say('everybody has left');
+  log('everybody has left');
   sampler.close();
   await delay(options.resumeMs + BURIED_AFTER_MS, undefined, { signal });
   const rooms = Math.ceil(roomsFor(options.peers) / ACCOUNTS);
   const ghosts = await findGhosts(nodes, accounts, rooms).catch(({ message }: Error) => [message]);
   const seen = { options, accounts, redisUrl: redis.url, ...parts, sampler, ghosts };
-  const claims = await settle(seen, say, signal);
+  const claims = await settle(seen, log, signal);
   const redisAtEnd = await readRedis(redis.url);
   return { options, claims, faults, sampler, tally: parts.tally, redisAtStart, redisAtEnd };
 }
@@ -93,7 +93,7 @@ export async function soak(
 /** Checks the claims until all that are awaited hold, or until the time for that is over. */
 async function settle(
   seen: Seen,
-  say: (line: string) => void,
+  log: (line: string) => void,
   signal: AbortSignal,
 ): Promise<Claim[]> {
   const deadlineMs = performance.now() + seen.options.settleMs;
@@ -103,7 +103,7 @@ async function settle(
       .filter((claim) => !claim.isOk && seen.options.isAwaited(claim))
       .map(({ name, found }) => `${name}: ${found}`);
     if (open.length === 0 || performance.now() > deadlineMs) return claims;
-    say(`not yet: ${open.join('; ')}`);
+    log(`not yet: ${open.join('; ')}`);
     await delay(LOOK_EVERY_MS, undefined, { signal });
   }
 }
@@ -190,7 +190,7 @@ function burstOf(fault: Fault, cast: Persona[], options: SoakOptions, parts: Pee
 async function injectAll(
   { minutes, seed, peers, nodes, faults: kinds }: SoakOptions,
   world: World,
-  say: (line: string) => void,
+  log: (line: string) => void,
   signal: AbortSignal,
 ): Promise<InjectedFault[]> {
   const startMs = performance.now();
@@ -202,7 +202,7 @@ async function injectAll(
     const what = await inject(fault, world).catch((reason: Error) => `not done: ${reason.message}`);
     const tookMs = performance.now() - startMs - startedMs;
     injected.push({ ...fault, startedMs, tookMs, what });
-    say(`${(startedMs / 1000).toFixed(1)} s: ${fault.kind}, ${what}`);
+    log(`${(startedMs / 1000).toFixed(1)} s: ${fault.kind}, ${what}`);
   }
   return injected;
 }

@@ -19,20 +19,20 @@ const ROUTED = [
  */
 export async function reportEntries(
   codecs: Codecs,
-  say: (text: string) => void,
+  print: (text: string) => void,
   signal: AbortSignal,
 ): Promise<void> {
-  say(head('in mid-word', 'sender', ...ERROR_COLUMNS, 'heard after: median / most'));
+  print(head('in mid-word', 'sender', ...ERROR_COLUMNS, 'heard after: median / most'));
   const track = await spokenTrack({ voice: VOICES[0]!, pauseMs: PAUSE_MS });
   for (const sender of Object.values(SENDERS)) {
     const said = await sayForEntries(codecs, sender, track);
     for (const entry of ENTRIES) {
       signal.throwIfAborted();
-      say(lineOf(entry.name, sender.name, await hearEntries(codecs, entry, said)));
+      print(lineOf(entry.name, sender.name, await hearEntries(codecs, entry, said)));
     }
     for (const [entry, name] of ROUTED) {
       signal.throwIfAborted();
-      say(lineOf(name, sender.name, await hearBehindRouter(codecs, entry, said)));
+      print(lineOf(name, sender.name, await hearBehindRouter(codecs, entry, said)));
     }
   }
 }

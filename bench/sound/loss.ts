@@ -19,12 +19,12 @@ const NOTHING = new Float32Array();
  */
 export async function reportLoss(
   codecs: Codecs,
-  say: (text: string) => void,
+  print: (text: string) => void,
   signal: AbortSignal,
 ): Promise<void> {
   const ownColumns = ['libopus: within 3 dB'];
   const columns = HEARINGS.flatMap(({ name }) => [`${name}: within 3 dB`, 'length']);
-  say(head('packets lost', 'said', ...ownColumns, ...columns));
+  print(head('packets lost', 'said', ...ownColumns, ...columns));
   const { arrivals, reference, words } = await sayTrack(
     codecs,
     'a',
@@ -48,7 +48,7 @@ export async function reportLoss(
       const samples = pieces.reduce((sum, { sound }) => sum + sound.length, 0);
       cells.push(asSentOf(errors), `${Math.round(samples / 48)} ms`);
     }
-    say(row(`${share * 100} %`, `${arrivals.length * 20} ms`, ...cells));
+    print(row(`${share * 100} %`, `${arrivals.length * 20} ms`, ...cells));
   }
 }
 

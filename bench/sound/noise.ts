@@ -12,15 +12,15 @@ const MOST_SOFT_MS = 40;
  */
 export async function reportNoise(
   codecs: Codecs,
-  say: (text: string) => void,
+  print: (text: string) => void,
   signal: AbortSignal,
 ): Promise<void> {
-  say(head(`speech at -26 dBov beside ${FANS} steady noises at`, 'words heard', 'heard whole'));
+  print(head(`speech at -26 dBov beside ${FANS} steady noises at`, 'words heard', 'heard whole'));
   for (const noiseDb of NOISES_DB) {
     signal.throwIfAborted();
     const errors = await hearOverFans(codecs, noiseDb, WORDS);
     const found = errors.filter(({ isMissing }) => !isMissing);
     const whole = found.filter(({ softMs }) => softMs < MOST_SOFT_MS);
-    say(row(`${noiseDb} dBov`, `${found.length} of ${errors.length}`, whole.length));
+    print(row(`${noiseDb} dBov`, `${found.length} of ${errors.length}`, whole.length));
   }
 }

@@ -12,12 +12,15 @@ import { reportBeginnings } from './words.ts';
  * continues while another begins and ends (also with music), speech beside steady noise, lost packets, and
  * the spectrum of the whole chain.
  */
-export async function reportSound(say: (text: string) => void, signal: AbortSignal): Promise<void> {
+export async function reportSound(
+  print: (text: string) => void,
+  signal: AbortSignal,
+): Promise<void> {
   const codecs = await loadCodecs({ bitrateBps: 32_000, complexity: 5 });
-  await reportBeginnings(codecs, say, signal);
-  await reportEntries(codecs, say, signal);
-  await reportSwitches(codecs, say, signal);
-  await reportNoise(codecs, say, signal);
-  await reportLoss(codecs, say, signal);
-  await reportSpectrum(codecs, say, signal);
+  await reportBeginnings(codecs, print, signal);
+  await reportEntries(codecs, print, signal);
+  await reportSwitches(codecs, print, signal);
+  await reportNoise(codecs, print, signal);
+  await reportLoss(codecs, print, signal);
+  await reportSpectrum(codecs, print, signal);
 }

@@ -14,7 +14,7 @@ const PAUSE_MS = 300;
  */
 export async function reportSpectrum(
   codecs: Codecs,
-  say: (text: string) => void,
+  print: (text: string) => void,
   signal: AbortSignal,
 ): Promise<void> {
   const speech = await spokenTrack({ voice: VOICES[1]!, words: WORDS, pauseMs: PAUSE_MS });
@@ -23,7 +23,7 @@ export async function reportSpectrum(
     ['music', await musicTrack()],
   ];
   const columns = HEARINGS.map(({ name }) => name);
-  say(head('log-spectral distance', 'sent as', 'up to', 'own stream', ...columns));
+  print(head('log-spectral distance', 'sent as', 'up to', 'own stream', ...columns));
   for (const [name, track] of tracks) {
     for (const sender of [...Object.values(SENDERS), ...SENDERS_OF_SAMPLES]) {
       signal.throwIfAborted();
@@ -31,7 +31,7 @@ export async function reportSpectrum(
       const decibels = [own, ...heard].map((db) =>
         db === undefined ? '–' : `${db.toFixed(2)} dB`,
       );
-      say(row(name, sender.name, `${highestHz / 1000} kHz`, ...decibels));
+      print(row(name, sender.name, `${highestHz / 1000} kHz`, ...decibels));
     }
   }
 }

@@ -13,10 +13,10 @@ const RUNNING_PAUSE_MS = 60;
  */
 export async function reportSwitches(
   codecs: Codecs,
-  say: (text: string) => void,
+  print: (text: string) => void,
   signal: AbortSignal,
 ): Promise<void> {
-  say(head('who goes on', 'heard', 'windows', 'off > 1 dB', 'off > 3 dB', 'worst'));
+  print(head('who goes on', 'heard', 'windows', 'off > 1 dB', 'off > 3 dB', 'worst'));
   const speech = await spokenTrack({ voice: VOICES[0]!, pauseMs: RUNNING_PAUSE_MS });
   const subjects: [string, Sender, Track][] = [SENDERS.pcm, SENDERS.browser, SENDERS.celt].map(
     (sender): [string, Sender, Track] => [sender.name, sender, speech],
@@ -33,9 +33,9 @@ export async function reportSwitches(
     const said = await sayTrack(codecs, 'a', sender, track);
     for (const hearing of [AS_SAMPLES, AS_SENT]) {
       signal.throwIfAborted();
-      say(lineOf(name, hearing.name, await hearTurns(codecs, said, hearing)));
+      print(lineOf(name, hearing.name, await hearTurns(codecs, said, hearing)));
     }
-    say(lineOf(name, 'encoded once more', await encodeOnceMore(codecs, said)));
+    print(lineOf(name, 'encoded once more', await encodeOnceMore(codecs, said)));
   }
 }
 

@@ -25,10 +25,10 @@ const NOISE_DB = -50;
  */
 export async function reportBeginnings(
   codecs: Codecs,
-  say: (text: string) => void,
+  print: (text: string) => void,
   signal: AbortSignal,
 ): Promise<void> {
-  say(head('sender', 'heard', ...ERROR_COLUMNS, 'frames'));
+  print(head('sender', 'heard', ...ERROR_COLUMNS, 'frames'));
   const options = VOICES.flatMap((voice) => PAUSES_MS.map((pauseMs) => ({ voice, pauseMs })));
   const tracks: Track[] = [];
   for (const option of options) tracks.push(await spokenTrack(option));
@@ -43,7 +43,7 @@ export async function reportBeginnings(
       signal.throwIfAborted();
       const { errors, frames } = await hearWords(codecs, sender, hearing, said);
       const cells = errorCells(reportWords(errors));
-      say(row(sender.name, hearing.name, ...cells, frames));
+      print(row(sender.name, hearing.name, ...cells, frames));
     }
   }
 }

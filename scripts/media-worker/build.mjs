@@ -7,7 +7,7 @@ import { provide } from '../set-up/apt.mjs';
 import { SetUpFailure } from '../set-up/failure.mjs';
 import { find } from '../set-up/find.mjs';
 import { CommandFailure, run } from '../set-up/run.mjs';
-import { say, sayProgress } from '../set-up/log.mjs';
+import { print, printProgress } from '../set-up/log.mjs';
 import { builtKey, keep, workshop } from './cache.mjs';
 import { sources } from './mediasoup.mjs';
 import { compat, ninjaFile } from './recipe.mjs';
@@ -45,7 +45,7 @@ export async function buildMediaWorker() {
   link('sources', sources, folder);
   link('compat', compat, folder);
   writeFileSync(join(folder, 'build.ninja'), ninjaFile());
-  say(topic, 'building it from the sources in the npm package, which takes some minutes');
+  print(topic, 'building it from the sources in the npm package, which takes some minutes');
   await compile(folder);
   const binary = join(folder, 'mediasoup-worker');
   const trouble = whyNotStarting(binary);
@@ -81,7 +81,7 @@ function compiler() {
  * @param {string} folder
  */
 async function compile(folder) {
-  const progress = sayProgress(topic, 'compiling');
+  const progress = printProgress(topic, 'compiling');
   const jobs = String(availableParallelism());
   try {
     await run('flock', ['--no-fork', folder, 'ninja', '-j', jobs], {

@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { rmSync } from 'node:fs';
 import { release } from 'node:os';
 import { join } from 'node:path';
-import { say } from '../set-up/log.mjs';
+import { print } from '../set-up/log.mjs';
 import { keep, prebuiltKey, workshop } from './cache.mjs';
 import { mediasoup } from './mediasoup.mjs';
 import { whyNotStarting } from './starts.mjs';
@@ -21,10 +21,10 @@ export async function downloadPrebuilt() {
     const binary = join(folder, 'mediasoup-worker');
     const trouble = whyNotStarting(binary);
     if (trouble) throw new Error(`it does not start here: ${trouble}`);
-    say(topic, "took upstream's prebuilt one");
+    print(topic, "took upstream's prebuilt one");
     return keep(prebuiltKey(), binary);
   } catch (error) {
-    say(topic, `no prebuilt one to be had (${reasonOf(error)})`);
+    print(topic, `no prebuilt one to be had (${reasonOf(error)})`);
     rmSync(folder, { recursive: true, force: true });
     return undefined;
   }

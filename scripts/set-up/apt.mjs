@@ -4,7 +4,7 @@ import { SetUpFailure } from './failure.mjs';
 import { find } from './find.mjs';
 import { exclusively } from './lock.mjs';
 import { CommandFailure, run } from './run.mjs';
-import { say, sayProgress } from './log.mjs';
+import { print, printProgress } from './log.mjs';
 
 /** For a fresh machine whose own unattended upgrade is at work. */
 const lockTimeoutSeconds = 600;
@@ -50,7 +50,7 @@ function missing(needs) {
 async function install(topic, packages, words) {
   const prefix = asRoot();
   if ('refusal' in prefix) throw failure(packages, words, prefix.refusal);
-  say(topic, `installing ${packages.join(' ')} (apt-get)`);
+  print(topic, `installing ${packages.join(' ')} (apt-get)`);
   try {
     await updateLists(topic, prefix.command);
     await installOrRepair(topic, prefix.command, packages);
@@ -89,7 +89,7 @@ async function updateLists(topic, prefix) {
   } catch (error) {
     if (!(error instanceof CommandFailure)) throw error;
     // One broken source among several: the packages may well come from the others.
-    say(topic, `apt-get update failed, going on with the lists that are there`);
+    print(topic, `apt-get update failed, going on with the lists that are there`);
   }
 }
 
@@ -107,7 +107,7 @@ async function installOrRepair(topic, prefix, packages) {
       error instanceof CommandFailure &&
       error.lines.some((line) => line.includes('dpkg --configure -a'));
     if (!interrupted) throw error;
-    say(topic, 'finishing an installation that was interrupted (dpkg --configure -a)');
+    print(topic, 'finishing an installation that was interrupted (dpkg --configure -a)');
     await asRootRun(prefix, ['dpkg', '--configure', '-a']);
     await asRootRun(prefix, command, progressOf(topic));
   }
@@ -133,7 +133,7 @@ async function asRootRun(prefix, [program = '', ...args], onLine) {
  * @returns {(line: string) => void}
  */
 function progressOf(topic) {
-  const progress = sayProgress(topic, 'installing, step');
+  const progress = printProgress(topic, 'installing, step');
   let done = 0;
   let total = 0;
   return (line) => {

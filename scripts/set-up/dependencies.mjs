@@ -10,7 +10,7 @@ import { find } from './find.mjs';
 import { exclusively } from './lock.mjs';
 import { bin, nodeModules, readJson, root } from './project.mjs';
 import { CommandFailure, run } from './run.mjs';
-import { say } from './log.mjs';
+import { print } from './log.mjs';
 
 const topic = 'npm packages';
 
@@ -24,7 +24,7 @@ export async function installDependencies() {
       );
     }
     if (!isInstalled()) {
-      say(topic, 'installing those of package-lock.json (npm ci)');
+      print(topic, 'installing those of package-lock.json (npm ci)');
       // No package's own scripts: mediasoup's would download its media worker, or build it with
       // tools to download, and fail where neither can be reached. npm 11 alone would read
       // `allowScripts`. --include=dev: NODE_ENV=production would leave out what set-up and the
@@ -33,7 +33,7 @@ export async function installDependencies() {
     }
     if (!hasItsNode()) {
       const packages = allowedScripts();
-      say(topic, `running the install scripts of ${packages.join(' and ')}`);
+      print(topic, `running the install scripts of ${packages.join(' and ')}`);
       await npm(['rebuild', '--ignore-scripts=false', ...packages]);
     }
     if (!hasItsNode()) {

@@ -5,7 +5,7 @@
  */
 import { createHash } from 'node:crypto';
 import { connect, createServer } from 'node:net';
-import { say } from './log.mjs';
+import { print } from './log.mjs';
 
 /**
  * @template T
@@ -30,7 +30,7 @@ async function acquire(name) {
   for (;;) {
     const release = await hold(address);
     if (release) return release;
-    if (!waiting) say('set-up', 'waiting for another one to finish the same step');
+    if (!waiting) print('set-up', 'waiting for another one to finish the same step');
     waiting = true;
     await released(address);
   }

@@ -9,19 +9,19 @@ let inProgressLine = false;
  * @param {string} topic what it is about, e.g. `media worker`
  * @param {string} text
  */
-export function say(topic, text) {
+export function print(topic, text) {
   endProgressLine();
   stdout.write(`${topic}: ${text}\n`);
 }
 
 /** @param {string} sentence */
-export function sayFailure(sentence) {
+export function printFailure(sentence) {
   endProgressLine();
   stderr.write(`\n${sentence}\n`);
 }
 
 /** @param {string[]} lines the end of a failed command's output */
-export function sayOutput(lines) {
+export function printOutput(lines) {
   endProgressLine();
   stderr.write(lines.map((line) => `  | ${line}\n`).join(''));
 }
@@ -33,8 +33,8 @@ export function sayOutput(lines) {
  * @param {string} text
  * @returns {(done: number, total: number) => void}
  */
-export function sayProgress(topic, text) {
-  let tenthsSaid = 0;
+export function printProgress(topic, text) {
+  let tenthsPrinted = 0;
   return (done, total) => {
     if (stdout.isTTY) {
       stdout.write(`\r\u001B[2K${topic}: ${text} ${done}/${total}`);
@@ -42,9 +42,9 @@ export function sayProgress(topic, text) {
       return;
     }
     const tenths = Math.floor((done / total) * 10);
-    if (tenths <= tenthsSaid) return;
-    tenthsSaid = tenths;
-    say(topic, `${text} ${done}/${total}`);
+    if (tenths <= tenthsPrinted) return;
+    tenthsPrinted = tenths;
+    print(topic, `${text} ${done}/${total}`);
   };
 }
 

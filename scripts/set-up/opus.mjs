@@ -2,7 +2,7 @@
 import { spawnSync } from 'node:child_process';
 import { provide } from './apt.mjs';
 import { SetUpFailure } from './failure.mjs';
-import { say } from './log.mjs';
+import { print } from './log.mjs';
 
 /** @param {boolean} isNeeded the tests hear both */
 export async function provideOpus(isNeeded) {
@@ -10,7 +10,7 @@ export async function provideOpus(isNeeded) {
     await provide('opus', { libopus0: hasLibopus });
   } catch (error) {
     if (isNeeded || !(error instanceof SetUpFailure)) throw error;
-    say('opus', `${error.message} Until then Opus is encoded in WebAssembly, at twice the cost.`);
+    print('opus', `${error.message} Until then Opus is encoded in WebAssembly, at twice the cost.`);
   }
 }
 

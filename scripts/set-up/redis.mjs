@@ -13,7 +13,7 @@ import { provide } from './apt.mjs';
 import { SetUpFailure } from './failure.mjs';
 import { find } from './find.mjs';
 import { bin } from './project.mjs';
-import { say } from './log.mjs';
+import { print } from './log.mjs';
 
 const words = { what: 'redis-server', byHand: 'redis-server' };
 
@@ -36,5 +36,5 @@ function linkAsServer(binary) {
       `Partyline needs redis-server, and this machine's redis-tools does not have it: run "sudo apt-get install -y redis-server".`,
     );
   }
-  say('redis', 'redis-server is there, without a system service');
+  print('redis', 'redis-server is there, without a system service');
 }

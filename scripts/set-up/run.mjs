@@ -9,7 +9,7 @@ import { join, relative } from 'node:path';
 import { createInterface } from 'node:readline';
 import { machinePath } from './find.mjs';
 import { build, root } from './project.mjs';
-import { sayOutput } from './log.mjs';
+import { printOutput } from './log.mjs';
 
 const linesShown = 20;
 
@@ -32,7 +32,7 @@ export class CommandFailure extends Error {
 
   /** Shows the end of the output, for a person to find the reason in. */
   show() {
-    sayOutput(this.lines);
+    printOutput(this.lines);
   }
 }
 

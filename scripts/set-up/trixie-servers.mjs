@@ -15,7 +15,7 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { exclusively } from './lock.mjs';
-import { say } from './log.mjs';
+import { print } from './log.mjs';
 import { build } from './project.mjs';
 import { run } from './run.mjs';
 
@@ -33,7 +33,7 @@ export async function provideTrixieServers() {
   if (existsSync(folder)) return;
   await exclusively('trixie-servers', async () => {
     if (existsSync(folder)) return;
-    say('servers', `unpacking ${Object.keys(SERVERS).join(', ')} of Debian trixie`);
+    print('servers', `unpacking ${Object.keys(SERVERS).join(', ')} of Debian trixie`);
     const work = mkdtempSync(join(tmpdir(), 'partyline-servers-'));
     try {
       await unpack(work);

@@ -7,7 +7,7 @@ import { flawOf } from './verdict.ts';
 
 /** Entry point of `npm run canary`. */
 
-const say = (text: string) => process.stdout.write(text);
+const print = (text: string) => process.stdout.write(text);
 
 /** Exit code for wrong options. With {@link Options.isOnce}, 1 means that something was not heard as it was sent. */
 const USAGE_EXIT = 2;
@@ -21,8 +21,8 @@ async function run(options: Options, signal: AbortSignal): Promise<void> {
     for (let rounds = 0; ; rounds += 1) {
       const round = await runRound(options, signal);
       metrics.take(round);
-      say(reportRound(round));
-      if (rounds === 0) say(reportCost(round, everySeconds));
+      print(reportRound(round));
+      if (rounds === 0) print(reportCost(round, everySeconds));
       if (isOnce) {
         process.exitCode = isGood(round) ? 0 : 1;
         return;
