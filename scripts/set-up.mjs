@@ -1,12 +1,12 @@
 /**
  * Set-up: brings a machine that has Node, npm and apt to where `npm start` and `npm test` can run.
  * npm calls it before both (`prestart`, `pretest`, `prebench`). Every step first looks whether it is
- * done already, so a second run takes a fraction of a second and an interrupted one can be repeated.
+ * done already, so a second run takes a fraction of a second, and an interrupted run can be repeated.
  *
- * Plain JavaScript on nothing but Node's own modules: it runs under the machine's Node, which may be
- * older than the one that the project brings, and before any dependency is there.
+ * Plain JavaScript that imports only Node's own modules: set-up runs under the machine's Node, which may be
+ * older than the project's, and before any dependency is installed.
  *
- * `--for-tests` also provides what only the tests need: a browser, network namespaces, and Redis in any case;
+ * `--for-tests` also provides what only the tests need: browsers, network namespaces, and Redis even with REDIS_URL;
  * `--for-deployments` also the servers and builders of `npm run test:deploy`.
  */
 import { installDependencies } from './set-up/dependencies.mjs';

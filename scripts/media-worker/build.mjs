@@ -1,4 +1,4 @@
-/** Builds the media worker on this machine: some minutes, once for each version of mediasoup. */
+/** Builds the media worker on this machine, which takes a few minutes, once for each version of mediasoup. */
 import { spawnSync } from 'node:child_process';
 import { existsSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
@@ -11,7 +11,7 @@ import { print, printProgress } from '../set-up/log.mjs';
 import { builtKey, keep, workshop } from './cache.mjs';
 import { sources } from './mediasoup.mjs';
 import { compat, ninjaFile } from './recipe.mjs';
-import { whyNotStarting } from './starts.mjs';
+import { describeStartFault } from './starts.mjs';
 
 const topic = 'media worker';
 
@@ -37,7 +37,7 @@ function header(path) {
     ['/usr/include', '/usr/local/include'].some((folder) => existsSync(join(folder, path)));
 }
 
-/** @returns {Promise<string>} its path in the cache */
+/** @returns {Promise<string>} path of the media worker in the cache */
 export async function buildMediaWorker() {
   await provide(topic, needs);
   const key = builtKey(compiler());
@@ -45,13 +45,13 @@ export async function buildMediaWorker() {
   link('sources', sources, folder);
   link('compat', compat, folder);
   writeFileSync(join(folder, 'build.ninja'), ninjaFile());
-  print(topic, 'building it from the sources in the npm package, which takes some minutes');
+  print(topic, 'building from the sources of the npm package, which takes a few minutes');
   await compile(folder);
   const binary = join(folder, 'mediasoup-worker');
-  const trouble = whyNotStarting(binary);
+  const trouble = describeStartFault(binary);
   if (trouble) {
     throw new SetUpFailure(
-      `Partyline needs mediasoup's media worker, and the one built in ${folder} does not start (${trouble}): set MEDIASOUP_WORKER_BIN to one that does.`,
+      `Partyline needs mediasoup's media worker, and the one that was built in ${folder} does not start (${trouble}): set MEDIASOUP_WORKER_BIN to one that starts.`,
     );
   }
   return keep(key, binary);
@@ -59,7 +59,7 @@ export async function buildMediaWorker() {
 
 /**
  * @param {string} name
- * @param {string} target another checkout's when that one's build was interrupted
+ * @param {string} target of the link; replaces that of another checkout, whose build was interrupted
  * @param {string} folder
  */
 function link(name, target, folder) {
@@ -74,9 +74,9 @@ function compiler() {
 }
 
 /**
- * A build that was interrupted goes on where it was. Its compilers may still be at work if set-up was
- * killed, and they have inherited flock's lock: ninja waits for them. (--no-fork: flock becomes ninja,
- * so that a signal to it reaches ninja.)
+ * Compiles the media worker. An interrupted build continues where it stopped. If set-up was killed, its compilers may still
+ * run; they have inherited flock's lock, so that ninja waits for them. (--no-fork: flock becomes ninja, so that a signal
+ * reaches ninja.)
  *
  * @param {string} folder
  */

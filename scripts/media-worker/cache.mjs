@@ -1,12 +1,12 @@
 /**
- * Media workers that were built or downloaded, kept outside of node_modules, so that neither a
- * reinstall nor a second checkout builds again. A folder's name says what is in it:
+ * Cache of built and downloaded media workers, outside of node_modules, so that neither a reinstall nor a second checkout
+ * builds one again. The name of a folder describes its media worker:
  *
  *     3.27.1-linux-x64-prebuilt/mediasoup-worker
  *     3.27.1-linux-x64-built-0123456789-g++-12.2.0/mediasoup-worker
  *
- * The digits stand for how it was built: flags and compatibility headers. The compiler is in the name
- * to keep the systems apart that share a home folder, but one is not needed to find what it built.
+ * The hexadecimal digits are a hash of the recipe: flags and compatibility headers. The compiler is in the name because systems
+ * with other compilers may share a home folder; a media worker is found whatever compiler this system has.
  */
 import { existsSync, mkdirSync, readdirSync, renameSync, rmSync } from 'node:fs';
 import { homedir } from 'node:os';
@@ -53,7 +53,7 @@ function system() {
 
 /**
  * @param {string} key
- * @returns {string} a folder to make the media worker in, on the same disk as its place in the cache
+ * @returns {string} path of a folder in which the media worker is made, on the same disk as the cache
  */
 export function workshop(key) {
   const folder = join(unfinished, key);
@@ -61,18 +61,18 @@ export function workshop(key) {
     mkdirSync(folder, { recursive: true });
   } catch (error) {
     throw new SetUpFailure(
-      `Partyline needs a folder to keep its media worker in, and could not make one (${/** @type {Error} */ (error).message}): set XDG_CACHE_HOME to a folder that it can write to.`,
+      `Partyline needs a folder for its media worker, and could not create one (${/** @type {Error} */ (error).message}): set XDG_CACHE_HOME to a folder that it can write to.`,
     );
   }
   return folder;
 }
 
 /**
- * Moves a finished media worker into the cache, where it appears whole or not at all, and clears up.
+ * Moves a finished media worker into the cache by renaming it, and removes the folder in which it was made.
  *
  * @param {string} key
  * @param {string} binary
- * @returns {string} its path in the cache
+ * @returns {string} path of the media worker in the cache
  */
 export function keep(key, binary) {
   const folder = join(cacheFolder, key);

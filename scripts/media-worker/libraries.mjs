@@ -1,4 +1,4 @@
-/** The shared libraries of a media worker that was built here, and may be run without its compiler. */
+/** Installs shared libraries of a media worker that was built on this system, and may run on it without a compiler. */
 import { spawnSync } from 'node:child_process';
 import { provide } from '../set-up/apt.mjs';
 
@@ -11,8 +11,7 @@ const packages = {
 };
 
 /**
- * Installs those that the binary lacks. One that lacks others too was built on another system: it is
- * left alone.
+ * Installs the libraries that a binary lacks. Does nothing if it lacks others as well: then it was built on another system.
  *
  * @param {string} binary
  */

@@ -6,31 +6,31 @@ import { join } from 'node:path';
 import { print } from '../set-up/log.mjs';
 import { keep, prebuiltKey, workshop } from './cache.mjs';
 import { mediasoup } from './mediasoup.mjs';
-import { whyNotStarting } from './starts.mjs';
+import { describeStartFault } from './starts.mjs';
 
 const topic = 'media worker';
-/** Short: where the release page cannot be reached, there is another way. */
+/** Short, because the media worker can also be built if the release page cannot be reached. */
 const answerTimeoutMs = 5_000;
 const downloadTimeoutMs = 120_000;
 
-/** @returns {Promise<string | undefined>} its path in the cache; undefined when there is none */
+/** @returns {Promise<string | undefined>} path of the media worker in the cache; undefined if there is none for this machine */
 export async function downloadPrebuilt() {
   const folder = workshop(prebuiltKey());
   try {
     unpack(await download(archiveAddress()), folder);
     const binary = join(folder, 'mediasoup-worker');
-    const trouble = whyNotStarting(binary);
-    if (trouble) throw new Error(`it does not start here: ${trouble}`);
-    print(topic, "took upstream's prebuilt one");
+    const trouble = describeStartFault(binary);
+    if (trouble) throw new Error(`it does not start on this machine: ${trouble}`);
+    print(topic, 'downloaded the prebuilt binary of mediasoup');
     return keep(prebuiltKey(), binary);
   } catch (error) {
-    print(topic, `no prebuilt one to be had (${reasonOf(error)})`);
+    print(topic, `prebuilt binary not available (${reasonOf(error)})`);
     rmSync(folder, { recursive: true, force: true });
     return undefined;
   }
 }
 
-/** The archive's name as mediasoup's own npm-scripts.mjs makes it. */
+/** Returns the URL of the archive, as mediasoup's npm-scripts.mjs forms it. */
 function archiveAddress() {
   const { version, repository } = mediasoup();
   const kernel = release().split('.')[0];
@@ -62,7 +62,7 @@ function unpack(archive, folder) {
   if (status !== 0) throw new Error(`its archive does not unpack: ${String(stderr).trim()}`);
 }
 
-/** @param {unknown} error fetch hides the reason that a person understands in `cause` */
+/** @param {unknown} error of `fetch`, whose `cause` has the reason */
 function reasonOf(error) {
   const { message, cause } = /** @type {Error & { cause?: Error }} */ (error);
   return cause?.message ?? message;

@@ -2,10 +2,9 @@
  * Recipe, as a file for ninja, by which the media worker is built from mediasoup's own C++ sources with the
  * distribution's libraries.
  *
- * Upstream's build downloads its libraries and the tools to build them. Here the distribution's stand in:
- * libuv, OpenSSL and flatbuffers as they are, libsrtp 2 for libsrtp 3 and the standard containers for
- * unordered_dense behind the headers in compat/. MS_USE_BUILTIN_BWE leaves out libwebrtc's bandwidth
- * estimator, and abseil with it.
+ * mediasoup's own build downloads its libraries and the tools to build them. This one uses the distribution's libuv, OpenSSL and
+ * flatbuffers; headers in compat/ adapt libsrtp 2 in place of libsrtp 3, and the standard containers in place of
+ * unordered_dense. MS_USE_BUILTIN_BWE leaves out libwebrtc's bandwidth estimator, and with it abseil.
  */
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
@@ -16,12 +15,12 @@ import { sources } from './mediasoup.mjs';
 /** Stand-ins for headers that the distribution does not have. */
 export const compat = fileURLToPath(new URL('compat', import.meta.url));
 
-/** Little-endian, as every system is that Node has binaries for but s390x. */
+/** Little-endian: all systems for which Node has binaries are, except s390x. */
 const defines =
   '-DNDEBUG -DMS_LITTLE_ENDIAN -DMS_EXECUTABLE -DMS_USE_BUILTIN_BWE -DFLATBUFFERS_LOCALE_INDEPENDENT=1';
 
 /**
- * -w: warnings in somebody else's sources help nobody here.
+ * -w: warnings about mediasoup's sources are of no use here.
  * -s: without symbols, a tenth of the size.
  * flatc's flags are those of worker/fbs/FBS/meson.build.
  */
@@ -46,14 +45,14 @@ rule link
 `;
 
 /**
- * Sources that need a header before their own. DtlsTransport.cpp: without compat/bio.h the media
- * worker crashes in the first DTLS handshake (that header says why), while plain RTP works.
+ * Sources before which another header must be included. DtlsTransport.cpp: without compat/bio.h, which explains it, the media
+ * worker crashes in the first DTLS handshake.
  *
  * @type {Record<string, string>}
  */
 const headerFirst = { 'src/RTC/DtlsTransport.cpp': 'bio.h' };
 
-/** @returns {string} short, and another one whenever a media worker would be built differently */
+/** @returns {string} short hash of all on which the result of a build depends */
 export function recipeHash() {
   const hash = createHash('sha256').update(ninjaFile());
   for (const header of compatHeaders()) hash.update(readFileSync(join(compat, header)));
@@ -66,7 +65,7 @@ function compatHeaders() {
 }
 
 /**
- * The folder that it is for has two links, `sources` and `compat`: no path of a machine is in it.
+ * Returns the build file. It contains no path of this machine: the folder in which it is used has links `sources` and `compat`.
  *
  * @returns {string} the text of a build.ninja that makes `mediasoup-worker`
  */
@@ -95,7 +94,7 @@ function objectOf(file) {
   return file.replace(/\.cpp$/, '.o');
 }
 
-/** The list that meson.build begins with; what it adds to it later is libwebrtc's. */
+/** Returns the sources in the first list of meson.build; those that it adds later are libwebrtc's. */
 function sourceFiles() {
   const meson = readFileSync(join(sources, 'meson.build'), 'utf8');
   const list = /^common_sources = \[([^\]]+)\]/m.exec(meson)?.[1] ?? '';

@@ -6,12 +6,12 @@ const notCalledByMediasoup = 41;
 const timeoutMs = 10_000;
 
 /**
- * Starts it the way that it refuses, which is enough to load its libraries and its code.
+ * Starts a media worker without the version that it requires: it loads its libraries and its code, and then refuses.
  *
  * @param {string} binary
- * @returns {string | undefined} why it does not start; undefined when it does
+ * @returns {string | undefined} reason for which it does not start; undefined if it does
  */
-export function whyNotStarting(binary) {
+export function describeStartFault(binary) {
   const env = { ...process.env };
   delete env.MEDIASOUP_VERSION;
   const { status, signal, error, stderr } = spawnSync(binary, [], {

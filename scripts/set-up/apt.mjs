@@ -1,4 +1,4 @@
-/** Debian packages, installed when something that they bring is not there. */
+/** Installs Debian packages whose programs or libraries are missing. */
 import { spawnSync } from 'node:child_process';
 import { SetUpFailure } from './failure.mjs';
 import { find } from './find.mjs';
@@ -6,13 +6,13 @@ import { exclusively } from './lock.mjs';
 import { CommandFailure, run } from './run.mjs';
 import { print, printProgress } from './log.mjs';
 
-/** For a fresh machine whose own unattended upgrade is at work. */
+/** Maximum wait for the lock of dpkg, s: on a fresh machine an unattended upgrade may hold it. */
 const lockTimeoutSeconds = 600;
 
 let listsUpdated = false;
 
 /**
- * Needed packages, each with a test for what it brings, which also finds what was installed in another way.
+ * Needed packages by name, each with a function that returns true if its files are there, installed in whatever way.
  *
  * @typedef {Record<string, () => boolean>} Needs
  */
@@ -20,9 +20,9 @@ let listsUpdated = false;
 /**
  * @param {string} topic
  * @param {Needs} needs
- * @param {object} [words] for the sentence that a failure ends with
- * @param {string} [words.what] what Partyline needs; the packages' names when left out
- * @param {string} [words.byHand] the packages that a person installs instead
+ * @param {object} [words] parts of the error message
+ * @param {string} [words.what] what Partyline needs; by default the names of the packages
+ * @param {string} [words.byHand] packages that the message tells to install; by default the same
  */
 export async function provide(topic, needs, words = {}) {
   if (missing(needs).length === 0) return;
@@ -32,7 +32,7 @@ export async function provide(topic, needs, words = {}) {
     await install(topic, packages, words);
     const stillMissing = missing(needs);
     if (stillMissing.length > 0) {
-      throw failure(stillMissing, words, 'apt-get did, but what they should bring is not there');
+      throw failure(stillMissing, words, 'apt-get succeeded, but their files are missing');
     }
   });
 }
@@ -62,13 +62,13 @@ async function install(topic, packages, words) {
 }
 
 /**
- * @returns {{ command: string[] } | { refusal: string }} what stands before a command to run it as
- *   root, or why that cannot be
+ * @returns {{ command: string[] } | { refusal: string }} words before a command that run it as root, or the reason
+ *   for which there are none
  */
 function asRoot() {
-  if (!find('apt-get')) return { refusal: 'no apt-get here' };
+  if (!find('apt-get')) return { refusal: 'apt-get not found' };
   if (process.getuid?.() === 0) return { command: [] };
-  if (!find('sudo')) return { refusal: 'not root, no sudo' };
+  if (!find('sudo')) return { refusal: 'not root, and sudo not found' };
   if (spawnSync('sudo', ['-n', 'true'], { stdio: 'ignore' }).status === 0) {
     return { command: ['sudo', '-n'] };
   }
@@ -76,7 +76,7 @@ function asRoot() {
 }
 
 /**
- * Once a set-up; a fresh machine has no lists at all.
+ * Updates the package lists, once in each run of set-up: a fresh machine has none.
  *
  * @param {string} topic
  * @param {string[]} prefix
@@ -88,8 +88,8 @@ async function updateLists(topic, prefix) {
     await asRootRun(prefix, ['apt-get', 'update']);
   } catch (error) {
     if (!(error instanceof CommandFailure)) throw error;
-    // One broken source among several: the packages may well come from the others.
-    print(topic, `apt-get update failed, going on with the lists that are there`);
+    // One of several sources may be broken: the packages may come from the others.
+    print(topic, 'apt-get update failed; using the existing package lists');
   }
 }
 
@@ -107,7 +107,7 @@ async function installOrRepair(topic, prefix, packages) {
       error instanceof CommandFailure &&
       error.lines.some((line) => line.includes('dpkg --configure -a'));
     if (!interrupted) throw error;
-    print(topic, 'finishing an installation that was interrupted (dpkg --configure -a)');
+    print(topic, 'completing an interrupted installation (dpkg --configure -a)');
     await asRootRun(prefix, ['dpkg', '--configure', '-a']);
     await asRootRun(prefix, command, progressOf(topic));
   }
@@ -120,14 +120,15 @@ async function installOrRepair(topic, prefix, packages) {
  */
 async function asRootRun(prefix, [program = '', ...args], onLine) {
   const options = program === 'apt-get' ? ['-o', `DPkg::Lock::Timeout=${lockTimeoutSeconds}`] : [];
-  // `env`, because sudo keeps little of the environment.
+  // `env` sets the variable behind sudo, which drops most of the environment.
   const words = [...prefix, 'env', 'DEBIAN_FRONTEND=noninteractive', program, ...options, ...args];
   const [first = '', ...rest] = words;
   await run(first, rest, { log: 'apt', ...(onLine && { onLine }) });
 }
 
 /**
- * Each package is downloaded, unpacked and set up: three steps, which apt-get tells one by one.
+ * Returns a reader of apt-get's output that prints progress: apt-get prints a line when it downloads, unpacks and sets up
+ * each package.
  *
  * @param {string} topic
  * @returns {(line: string) => void}

@@ -1,7 +1,4 @@
-/**
- * The npm packages, among them `node`: it brings the Node that the gateway runs on, whatever the
- * machine's own is.
- */
+/** Installs the npm packages. One of them, `node`, is the Node that the gateway runs on, whichever version the machine has. */
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
@@ -24,11 +21,11 @@ export async function installDependencies() {
       );
     }
     if (!isInstalled()) {
-      print(topic, 'installing those of package-lock.json (npm ci)');
-      // No package's own scripts: mediasoup's would download its media worker, or build it with
-      // tools to download, and fail where neither can be reached. npm 11 alone would read
-      // `allowScripts`. --include=dev: NODE_ENV=production would leave out what set-up and the
-      // gateway's Node are.
+      print(topic, 'installing the packages of package-lock.json (npm ci)');
+      // Install scripts are off: mediasoup's would download its media worker, or the tools to
+      // build it, and fail without a network. Only npm 11 reads `allowScripts`. With
+      // NODE_ENV=production npm would leave out `node` and the other development dependencies
+      // that set-up needs.
       await npm(['ci', '--ignore-scripts', '--include=dev', '--no-audit', '--no-fund']);
     }
     if (!hasItsNode()) {
@@ -38,16 +35,16 @@ export async function installDependencies() {
     }
     if (!hasItsNode()) {
       throw new SetUpFailure(
-        `Partyline needs Node ${pinnedNode()} from the npm package "node", and it does not run on this machine: run "npm rebuild node" to see why.`,
+        `Partyline needs Node ${pinnedNode()} from the npm package "node", which does not run on this machine: run "npm rebuild node" to see why.`,
       );
     }
   });
 }
 
 /**
- * Compares npm's own record of what it installed, which it writes last, with the lock file. An
- * optional package may be absent (it is for another system), but none may be here that is not for
- * this system: such a node_modules came from elsewhere.
+ * Compares npm's record of the installed packages, which npm writes last, with the lock file. An optional package
+ * may be absent, because it is for another system. A package for another system must not be present: then
+ * node_modules was copied from another machine.
  */
 function isInstalled() {
   const record = join(nodeModules, '.package-lock.json');

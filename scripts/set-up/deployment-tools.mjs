@@ -3,7 +3,7 @@ import { provide } from './apt.mjs';
 import { find } from './find.mjs';
 import { provideTrixieServers } from './trixie-servers.mjs';
 
-/** The programs, each by the package that brings it, seen from a folder of programs. */
+/** Packages, each with the path of its program relative to a folder of PATH. */
 const PROGRAMS = {
   'aardvark-dns': '../lib/podman/aardvark-dns',
   bubblewrap: 'bwrap',
@@ -26,7 +26,7 @@ const PROGRAMS = {
   systemd: 'systemd-analyze',
 };
 
-/** Installs those of the programs that are missing, and unpacks the servers of the versions that are shipped. */
+/** Installs the programs that are missing, and unpacks the servers in the versions that the shipped files name. */
 export async function provideDeploymentTools() {
   const needs = Object.entries(PROGRAMS).map(([name, program]) => [
     name,

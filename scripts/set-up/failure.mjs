@@ -1,13 +1,13 @@
-/** Failures that set-up expects: they end it with one sentence for a person, without a stack trace. */
+/** Failures that set-up expects: it ends with one sentence, without a stack trace. */
 
-/** The message is that sentence: what is missing and, where there is one, the command that helps. */
+/** Expected failure. Its message is a sentence that names what is missing and, if there is one, the command that helps. */
 export class SetUpFailure extends Error {}
 
-/** Error codes of a machine that lets the program write nothing, or has no space left. */
+/** Error codes of a system that refuses a write, or has no space left. */
 const refusals = new Set(['EACCES', 'EPERM', 'EROFS', 'ENOSPC', 'EDQUOT']);
 
 /**
- * Tells an expected failure from a mistake in these scripts, which goes on as it is.
+ * Returns an expected failure. Throws any other error, which is a mistake in these scripts.
  *
  * @param {any} error
  * @returns {SetUpFailure}
@@ -15,7 +15,9 @@ const refusals = new Set(['EACCES', 'EPERM', 'EROFS', 'ENOSPC', 'EDQUOT']);
 export function asFailure(error) {
   if (error instanceof SetUpFailure) return error;
   if (refusals.has(error?.code)) {
-    return new SetUpFailure(`Set-up cannot go on, because the machine refuses: ${error.message}.`);
+    return new SetUpFailure(
+      `Set-up stopped, because the system refused an operation: ${error.message}.`,
+    );
   }
   throw error;
 }

@@ -3,7 +3,7 @@ import { accessSync, constants } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { bin } from './project.mjs';
 
-/** PATH without what npm puts in front: the machine's own programs. */
+/** PATH of the machine's own programs: without the folders that npm adds. */
 export const machinePath = (process.env.PATH ?? '')
   .split(delimiter)
   .filter((folder) => folder !== '' && !folder.endsWith(join('node_modules', '.bin')))
@@ -11,7 +11,7 @@ export const machinePath = (process.env.PATH ?? '')
 
 /**
  * @param {string} program
- * @returns {string | undefined} its path, among the machine's programs and then the project's
+ * @returns {string | undefined} path of the program; the machine's own is preferred to the project's
  */
 export function find(program) {
   return [...machinePath.split(delimiter), bin]
@@ -25,7 +25,7 @@ function isExecutable(path) {
     accessSync(path, constants.X_OK);
     return true;
   } catch {
-    // Not there or not ours to run: either way, no program.
+    // It does not exist, or this user may not run it.
     return false;
   }
 }

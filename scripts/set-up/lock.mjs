@@ -1,7 +1,6 @@
 /**
- * Keeps two set-ups on one machine from doing the same work at once. The lock is a listening socket
- * in Linux's abstract namespace: it has no file, so it ends with the process that holds it, however
- * that ends, and nothing stale stays behind.
+ * Keeps two set-ups on one machine from doing the same work at once. The lock is a listening socket in Linux's
+ * abstract namespace. It has no file, so the kernel removes it when the process that holds it ends in any way.
  */
 import { createHash } from 'node:crypto';
 import { connect, createServer } from 'node:net';
@@ -9,8 +8,9 @@ import { print } from './log.mjs';
 
 /**
  * @template T
- * @param {string} name what only one set-up at a time may do, e.g. `apt`
- * @param {() => Promise<T>} work looks first whether the set-up it waited for has done it
+ * Does work while no other set-up does the same.
+ * @param {string} name of the work, e.g. `apt`
+ * @param {() => Promise<T>} work must first check whether another set-up has done it meanwhile
  * @returns {Promise<T>}
  */
 export async function exclusively(name, work) {
@@ -24,13 +24,14 @@ export async function exclusively(name, work) {
 
 /** @param {string} name */
 async function acquire(name) {
-  // Abstract names are limited to 107 bytes, and a lock's name may hold a path: hence the hash.
+  // A hash, because abstract names are limited to 107 bytes, and the name of a lock may contain a
+  // path.
   const address = `\0partyline-${createHash('sha256').update(name).digest('hex')}`;
   let waiting = false;
   for (;;) {
     const release = await hold(address);
     if (release) return release;
-    if (!waiting) print('set-up', 'waiting for another one to finish the same step');
+    if (!waiting) print('set-up', 'waiting for another set-up to finish this step');
     waiting = true;
     await released(address);
   }
@@ -38,14 +39,14 @@ async function acquire(name) {
 
 /**
  * @param {string} address
- * @returns {Promise<(() => void) | undefined>} undefined while somebody else holds it
+ * @returns {Promise<(() => void) | undefined>} function that releases the lock; undefined while another process holds it
  */
 function hold(address) {
   /** @type {Set<import('node:net').Socket>} */
   const waiters = new Set();
   const server = createServer((waiter) => {
     waiters.add(waiter);
-    waiter.on('error', () => waiter.destroy()); // It gave up waiting.
+    waiter.on('error', () => waiter.destroy()); // It no longer waits.
     waiter.once('close', () => waiters.delete(waiter));
   });
   return new Promise((resolve, reject) => {
@@ -64,12 +65,12 @@ function hold(address) {
 
 /**
  * @param {string} address
- * @returns {Promise<void>} when its holder lets go of it or ends
+ * @returns {Promise<void>} resolves when the lock is released
  */
 function released(address) {
   return new Promise((resolve) => {
     const socket = connect(address);
-    socket.once('error', () => resolve()); // It let go in the meantime.
+    socket.once('error', () => resolve()); // It was released meanwhile.
     socket.once('close', () => resolve());
     socket.resume();
   });

@@ -1,12 +1,12 @@
-/** Output of set-up for the person who waits for it: one line per step, prefixed with its subject. */
+/** Output of set-up: one line per step, prefixed with its subject. */
 
 const { stdout, stderr } = process;
 
-/** True while the cursor stands behind a progress line, which the next line would overwrite. */
+/** True while the cursor is at the end of a progress line, which is ended before any other line. */
 let inProgressLine = false;
 
 /**
- * @param {string} topic what it is about, e.g. `media worker`
+ * @param {string} topic subject of the line, e.g. `media worker`
  * @param {string} text
  */
 export function print(topic, text) {
@@ -27,7 +27,7 @@ export function printOutput(lines) {
 }
 
 /**
- * Counts towards a total: in one line on a terminal, else (a log) in a line for every tenth.
+ * Prints progress towards a total: on a terminal in one line that is overwritten, otherwise in a line for each tenth.
  *
  * @param {string} topic
  * @param {string} text

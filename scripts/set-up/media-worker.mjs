@@ -1,7 +1,6 @@
 /**
- * The media worker: mediasoup's C++ program, which the gateway starts and finds at build/mediasoup-worker.
- * Its sources, in this order: MEDIASOUP_WORKER_BIN, the cache, upstream's prebuilt archive, a build on this
- * machine.
+ * Provides the media worker, mediasoup's C++ program, as build/mediasoup-worker, from where the gateway starts it. It is
+ * taken from the first of: MEDIASOUP_WORKER_BIN, the cache, mediasoup's prebuilt archive, a build on this machine.
  */
 import { copyFileSync, existsSync, mkdirSync, readFileSync, renameSync } from 'node:fs';
 import { join, resolve } from 'node:path';
@@ -9,38 +8,38 @@ import { buildMediaWorker } from '../media-worker/build.mjs';
 import { cached, cacheFolder } from '../media-worker/cache.mjs';
 import { provideLibraries } from '../media-worker/libraries.mjs';
 import { downloadPrebuilt } from '../media-worker/prebuilt.mjs';
-import { whyNotStarting } from '../media-worker/starts.mjs';
+import { describeStartFault } from '../media-worker/starts.mjs';
 import { SetUpFailure } from './failure.mjs';
 import { exclusively } from './lock.mjs';
 import { build } from './project.mjs';
 
-/** Puts a media worker that starts on this machine where the gateway looks for it. */
+/** Copies a media worker that starts on this machine to where the gateway looks for it. */
 export async function provideMediaWorker() {
   place(named() ?? (await fromCache()) ?? (await exclusively(cacheFolder, obtain)));
 }
 
-/** @returns {string | undefined} the one that the environment names */
+/** @returns {string | undefined} path of the media worker that MEDIASOUP_WORKER_BIN names */
 function named() {
   const path = process.env.MEDIASOUP_WORKER_BIN;
   if (!path) return undefined;
-  const trouble = whyNotStarting(resolve(path));
+  const trouble = describeStartFault(resolve(path));
   if (trouble) {
     throw new SetUpFailure(
-      `MEDIASOUP_WORKER_BIN names ${path}, and that does not start as a media worker (${trouble}): name another, or unset it.`,
+      `MEDIASOUP_WORKER_BIN names ${path}, which does not start as a media worker (${trouble}): name another file, or unset it.`,
     );
   }
   return resolve(path);
 }
 
-/** @returns {Promise<string | undefined>} the first one in the cache that starts */
+/** @returns {Promise<string | undefined>} path of the first media worker in the cache that starts */
 async function fromCache() {
   const candidates = cached();
-  const starting = candidates.find((binary) => !whyNotStarting(binary));
+  const starting = candidates.find((binary) => !describeStartFault(binary));
   if (starting) return starting;
-  // Built at another time: perhaps nothing but the libraries it was linked with are gone.
+  // One that was built earlier may only lack libraries that have been removed since.
   for (const binary of candidates) {
     await provideLibraries(binary);
-    if (!whyNotStarting(binary)) return binary;
+    if (!describeStartFault(binary)) return binary;
   }
   return undefined;
 }
@@ -52,8 +51,8 @@ async function obtain() {
 }
 
 /**
- * A copy, so that build/ is whole by itself, e.g. for a container image; renamed into place, so that
- * no half one is ever there and a gateway that runs the old one is not disturbed.
+ * Copies a media worker into build/, which is thereby complete, e.g. for a container image. The copy is renamed into
+ * place, so that no incomplete file can be started, and a gateway that runs the old one is not disturbed.
  *
  * @param {string} binary
  */

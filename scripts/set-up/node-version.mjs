@@ -1,12 +1,12 @@
-/** The machine's own Node: it only has to run set-up and npm, for the gateway gets its own. */
+/** Checks the machine's own Node, which only runs set-up and npm: the gateway runs on the project's. */
 import { SetUpFailure } from './failure.mjs';
 
 const oldestMajor = 20;
 
-/** Ends set-up under a Node that is too old for it. */
+/** @throws {SetUpFailure} if this Node is too old for set-up */
 export function requireNode() {
   if (Number.parseInt(process.versions.node, 10) >= oldestMajor) return;
   throw new SetUpFailure(
-    `Partyline needs Node ${oldestMajor} or newer to set itself up, and this is ${process.version}: install a newer one and run this again.`,
+    `Partyline needs Node ${oldestMajor} or newer for its set-up, and this is ${process.version}: install a newer version and run the command again.`,
   );
 }

@@ -1,10 +1,10 @@
-/** The machine's own libopus: it encodes at half the cost of the one in WebAssembly, which the gateway takes where there is none. */
+/** Installs libopus, which encodes at half the cost of the WebAssembly build that the gateway uses without it. */
 import { spawnSync } from 'node:child_process';
 import { provide } from './apt.mjs';
 import { SetUpFailure } from './failure.mjs';
 import { print } from './log.mjs';
 
-/** @param {boolean} isNeeded the tests hear both */
+/** @param {boolean} isNeeded true for tests, which hear both builds: set-up then fails without libopus */
 export async function provideOpus(isNeeded) {
   try {
     await provide('opus', { libopus0: hasLibopus });

@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 
 export const root = fileURLToPath(new URL('../..', import.meta.url));
 export const nodeModules = join(root, 'node_modules');
-/** First in PATH for every npm script, so it is where the gateway finds its own Node. */
+/** Folder of the npm packages' programs, among them the project's Node; npm puts it first into PATH. */
 export const bin = join(nodeModules, '.bin');
 /** Folder of everything that set-up makes; git ignores it. */
 export const build = join(root, 'build');

@@ -1,10 +1,10 @@
 /**
- * A `redis-server` for the gateway (and the tests) to start as their own child.
+ * Provides a `redis-server` that the gateway and the tests start as their child.
  *
- * Debian's package of that name starts a system service and enables it at boot, which nobody asked
- * for. The program itself is in `redis-tools`: Redis is one binary that goes by the name it is called
- * with, Debian ships it there as `redis-check-rdb`, and its `redis-server` is a link to that. So
- * redis-tools is installed, and the link is made where the project's own programs are.
+ * Debian's package `redis-server` would also start a system service and enable it at boot. The program itself is in
+ * `redis-tools`: Redis is one binary that acts by the name under which it is called. Debian installs it as
+ * `redis-check-rdb`, and its `redis-server` is a link to that. So redis-tools is installed, and the link is made in the
+ * project's `node_modules/.bin`.
  */
 import { spawnSync } from 'node:child_process';
 import { rmSync, symlinkSync } from 'node:fs';
@@ -17,7 +17,7 @@ import { print } from './log.mjs';
 
 const words = { what: 'redis-server', byHand: 'redis-server' };
 
-/** Sees to it that npm's scripts find a `redis-server`. */
+/** Makes a `redis-server` available to npm's scripts. */
 export async function provideRedis() {
   if (find('redis-server')) return;
   await provide('redis', { 'redis-tools': () => find('redis-check-rdb') !== undefined }, words);
@@ -33,8 +33,8 @@ function linkAsServer(binary) {
   if (!stdout?.startsWith('Redis server')) {
     rmSync(link, { force: true });
     throw new SetUpFailure(
-      `Partyline needs redis-server, and this machine's redis-tools does not have it: run "sudo apt-get install -y redis-server".`,
+      `Partyline needs redis-server, and this machine's redis-tools does not contain it: run "sudo apt-get install -y redis-server".`,
     );
   }
-  print('redis', 'redis-server is there, without a system service');
+  print('redis', 'redis-server installed, without a system service');
 }

@@ -1,6 +1,5 @@
 /**
- * Runs the programs that set-up leaves the work to. Their output goes to a log file; a person sees
- * the end of it only when one fails.
+ * Runs programs for set-up. Their output goes to a log file; only the end of it is printed, when a program fails.
  */
 import { spawn } from 'node:child_process';
 import { createWriteStream, mkdirSync } from 'node:fs';
@@ -23,14 +22,14 @@ export class CommandFailure extends Error {
   /**
    * @param {string} program
    * @param {string[]} lines the end of its output
-   * @param {string} log where all of it is
+   * @param {string} log path of the file with the whole output
    */
   constructor(program, lines, log) {
-    super(`${program} failed, its output is in ${relative(root, log)}`);
+    super(`${program} failed; its output is in ${relative(root, log)}`);
     this.lines = lines;
   }
 
-  /** Shows the end of the output, for a person to find the reason in. */
+  /** Prints the end of the output, which contains the reason. */
   show() {
     printOutput(this.lines);
   }
@@ -42,7 +41,7 @@ export class CommandFailure extends Error {
  * @param {object} options
  * @param {string} options.log name of the log file
  * @param {string} [options.cwd]
- * @param {Record<string, string>} [options.env] beyond the machine's own
+ * @param {Record<string, string>} [options.env] variables beside those of this process
  * @param {(line: string) => void} [options.onLine]
  * @returns {Promise<void>} rejects with a CommandFailure
  */
@@ -94,8 +93,8 @@ function exitWhenAllStopped(signal) {
   if (running.size === 0) process.exit(128 + constants.signals[signal]);
 }
 
-// Programs that set-up started end before it does: otherwise the next set-up would meet them at
-// work.
+// Set-up ends only after the programs that it started: the next set-up would otherwise run beside
+// them.
 for (const signal of /** @type {NodeJS.Signals[]} */ (['SIGINT', 'SIGTERM', 'SIGHUP'])) {
   process.on(signal, () => {
     stoppedBy = signal;

@@ -1,11 +1,15 @@
-/** Tools that only the tests need: browsers and other WebRTC stacks to join a room with, a sound card in user space, hosts of their own to cut off from each other, a voice, and a wrong clock. */
+/**
+ * Tools that only the tests need: browsers and other WebRTC stacks, a sound server, network namespaces, a speech synthesizer,
+ * and a program that sets a wrong clock.
+ */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { provide } from './apt.mjs';
 import { find } from './find.mjs';
 
-/** Folders of Debian in which every Python, and every GStreamer, looks for modules. */
+/** Folder of Debian's modules for Python. */
 const pythonModules = '/usr/lib/python3/dist-packages';
+/** Folder of Debian's libraries, among them the plugins of GStreamer. */
 const libraries = `/usr/lib/${process.arch === 'arm64' ? 'aarch64' : 'x86_64'}-linux-gnu`;
 
 /** @param {string} name */
@@ -15,7 +19,7 @@ const hasPlugin = (name) => existsSync(join(libraries, 'gstreamer-1.0', `libgst$
 /** @param {string} name */
 const hasTypes = (name) => existsSync(join(libraries, 'girepository-1.0', `${name}-1.0.typelib`));
 
-/** Sees to it that there are Chromium, Firefox, a sound card for them, `ip`, `espeak-ng`, `ffmpeg`, `sox`, `faketime`, and websockets, aiortc and GStreamer for Debian's Python. */
+/** Installs those that are missing: Chromium, Firefox, PulseAudio, `ip`, `nft`, `espeak-ng`, `ffmpeg`, `sox`, `faketime`, and websockets, aiortc and GStreamer for Debian's Python. */
 export async function provideTestTools() {
   await provide('test tools', {
     chromium: () => find('chromium') !== undefined,

@@ -1,6 +1,6 @@
 /**
- * Servers of the versions that the shipped files name, for the tests of deployments: those of Debian trixie, unpacked beside this machine's
- * own, and run with the libraries of their own.
+ * Servers for the tests of deployments, in the versions that the shipped files name: those of Debian trixie. They are unpacked
+ * into a folder of the project, and run with trixie's libraries.
  */
 import {
   chmodSync,
@@ -19,14 +19,14 @@ import { print } from './log.mjs';
 import { build } from './project.mjs';
 import { run } from './run.mjs';
 
-/** The packages, with the programs of each by the names that they are to have. */
+/** Packages of Debian trixie; of each, the names under which tests call its programs, and their paths in the package. */
 const SERVERS = {
   prometheus: { prometheus: 'bin/prometheus', promtool: 'bin/promtool' },
   'redis-tools': { 'redis-cli': 'bin/redis-cli', 'redis-server': 'bin/redis-check-rdb' },
   'valkey-tools': { 'valkey-server': 'bin/valkey-check-rdb' },
 };
 
-/** Unpacked packages, and in `scripts` one for each program. */
+/** Folder of the unpacked packages; its folder `scripts` has a script for each program. */
 const folder = join(build, 'deploy/servers');
 
 export async function provideTrixieServers() {
@@ -43,7 +43,7 @@ export async function provideTrixieServers() {
   });
 }
 
-/** @param {string} work a folder that is empty */
+/** @param {string} work path of an empty folder */
 async function unpack(work) {
   const [root, part] = [join(work, 'trixie'), `${folder}.part`];
   const include = `--include=${Object.keys(SERVERS).join(',')}`;
@@ -66,7 +66,7 @@ async function unpack(work) {
 }
 
 /**
- * A program that was built for another libc is run by that one's loader.
+ * Returns a script that starts a program with the loader and the libraries of trixie, for whose libc it was built.
  *
  * @param {string} part
  * @param {string} name

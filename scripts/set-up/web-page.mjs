@@ -1,4 +1,4 @@
-/** The web page, bundled for the browser. */
+/** Builds the web pages. */
 import { join } from 'node:path';
 import { SetUpFailure } from './failure.mjs';
 import { exclusively } from './lock.mjs';
@@ -7,7 +7,7 @@ import { CommandFailure, run } from './run.mjs';
 
 const script = join('scripts', 'build-web.mjs');
 
-/** Builds it into build/web, with the project's Node; the script decides itself whether it has to. */
+/** Builds the pages into build/web with the project's Node, unless the script finds them up to date. */
 export async function buildWebPage() {
   try {
     await exclusively(`web page of ${root}`, () =>
