@@ -5,7 +5,7 @@ import type { Person } from './page-state.ts';
 
 const KIND_WORDS: Record<Transport, string> = { webrtc: 'Browser', websocket: 'WebSocket' };
 
-/** The list of who is there. @param onVolume called when somebody is made louder or softer; 1 is as it was sent */
+/** List of the peers in the room. @param onVolume called when the volume of a peer is changed; 1 is as it was sent */
 export function People({
   people,
   onVolume,

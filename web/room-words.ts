@@ -25,7 +25,7 @@ export function inRoomWords({ peers, trouble }: InRoom, isTrial: boolean): strin
   return `You are in the room with ${peers.size === 1 ? 'one other' : `${peers.size} others`}.`;
 }
 
-/** Returns the announcement of those who came and left; empty if it is nobody. */
+/** Returns the announcement of the peers that came and left; empty if there are none. */
 export function comingsOf(before: ReadonlySet<string>, now: ReadonlySet<string>): string {
   const came = [...now].filter((name) => !before.has(name)).map((name) => `${name} came.`);
   const left = [...before].filter((name) => !now.has(name)).map((name) => `${name} left.`);

@@ -270,7 +270,7 @@ export class Visit {
 
   readonly #play = (): void => this.client.resumePlayback();
 
-  /** Returns who is in the room, and notes it. */
+  /** Returns the peers in the room, and notes them. */
   #peopleOf({ peers, speaking }: InRoom): Partial<PageState> {
     const { peer: own, muted } = this.client;
     const kind = this.client.transport ?? 'webrtc';

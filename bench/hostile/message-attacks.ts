@@ -129,7 +129,7 @@ export const MESSAGE_ATTACKS: MessageAttack[] = [
     messages: () => numbered((n) => json({ type: 'configure', volume: { nobody: n % 2 } })),
   },
   {
-    name: `\`configure\` of the volumes of two who talk, without pause (${MOST_OWN_MIXES} clients in place of 500)`,
+    name: `\`configure\` of the volumes of two that talk, without pause (${MOST_OWN_MIXES} clients in place of 500)`,
     query: { ...IN_ROOM, audio_out: 'opus' },
     messages: () => numbered((n) => json({ type: 'configure', volume: volumesOf(n) })),
     speakers: SPEAKERS,

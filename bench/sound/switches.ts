@@ -16,7 +16,7 @@ export async function reportSwitches(
   print: (text: string) => void,
   signal: AbortSignal,
 ): Promise<void> {
-  print(head('who goes on', 'heard', 'windows', 'off > 1 dB', 'off > 3 dB', 'worst'));
+  print(head('speaker that goes on', 'heard', 'windows', 'off > 1 dB', 'off > 3 dB', 'worst'));
   const speech = await spokenTrack({ voice: VOICES[0]!, pauseMs: RUNNING_PAUSE_MS });
   const subjects: [string, Sender, Track][] = [SENDERS.pcm, SENDERS.browser, SENDERS.celt].map(
     (sender): [string, Sender, Track] => [sender.name, sender, speech],

@@ -8,7 +8,8 @@ const POINTING_OPENING = /^(?:The same|Its?|They|Their)\b/;
 /** Words that stand for a number which the reader is left to find. */
 const UNNAMED_NUMBER = /\bso (?:many|much|long|often|few)\b(?! (?:that|as)\b)|\bthis often\b/i;
 /** Words that take clients and processes for people; HE-AAC is a codec. */
-export const PERSON = /\b(?:[Hh]e|[Hh]im(?:self)?|[Hh]is|[Ss]he|[Hh]er(?:s|self)?)\b/;
+export const PERSON =
+  /\b(?:[Hh]e|[Hh]im(?:self)?|[Hh]is|[Ss]he|[Hh]er(?:s|self)?|(?:client|listener|node|peer|player|process|sender|speaker|talker|worker)(?:e?s)?,? who|those who)\b/;
 
 /**
  * Returns the sentences of all comments that have lines of their own.

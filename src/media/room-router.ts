@@ -14,7 +14,7 @@ export type RoomRouterParts = {
   chooseOther: (taken: MediaWorker[]) => MediaWorker | undefined;
   /** Number of consumers on one media worker from which the next browser goes to another. */
   maxConsumers: number;
-  /** Number of speakers of the room before its media worker was lost, who are about to come back. */
+  /** Number of speakers that the room had before its media worker was lost: they are about to come back. */
   expectedSpeakers: number;
   /** Time after an attempt to use a further media worker that failed, until the next one, ms. */
   spreadAgainAfterMs: number;

@@ -42,7 +42,7 @@ test('peers that enter one room at once, and leave it at once: each is told of e
 
   const [leaving, staying] = [clients.slice(0, PEERS / 2), clients.slice(PEERS / 2)];
   for (const client of leaving) client.send({ type: 'leave' });
-  await eventually('those who stay know only each other', () =>
+  await eventually('those that stay know only each other', () =>
     staying.every((client) => rosterOf(client)?.length === staying.length - 1),
   );
   for (const client of leaving) {

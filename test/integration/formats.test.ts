@@ -183,7 +183,7 @@ describe('a tone through the gateway, with no format declared', () => {
     expect(refusals).toEqual([unsupported, unsupported]);
   });
 
-  test('heard by those who speak each format: in the format in which they speak', async () => {
+  test('heard by those that speak each format: in the format in which they speak', async () => {
     const alice = await enter('alice');
     const listeners = await Promise.all(
       formats.map(async (name) => {

@@ -68,7 +68,7 @@ function planOf(speakers: number[]): Omit<MixPlan, 'added'> {
   };
 }
 
-/** Rooms in which all speak the same tone; what is heard by those who only listen is kept. */
+/** Rooms in which all speak the same tone; what is heard by those that only listen is kept. */
 function openRooms(count: number) {
   const ids = Array.from({ length: SPEAKERS }, (_, index) => index + 1);
   const openRoom = () => {

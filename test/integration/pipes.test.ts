@@ -28,7 +28,7 @@ async function startWorker(index: number, rtcPort: number): Promise<MediaWorker>
 
 const transportsOf = async (router: Router) => (await router.dump()).transportIds.length;
 
-/** A speaker on one media worker, and somebody who hears it on another by way of a pipe. */
+/** A speaker on one media worker, and a listener that hears it on another by way of a pipe. */
 async function openPipe() {
   const rtcPort = freeRtcPort();
   const [here, there] = await Promise.all([startWorker(0, rtcPort), startWorker(1, rtcPort)]);

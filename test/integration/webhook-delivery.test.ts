@@ -223,24 +223,27 @@ describe('nodes that died', () => {
   test.each([
     { when: 'after the node died', at: FUTURE, ender: 'bob' },
     { when: 'before the node died', at: BEFORE, ender: 'ada' },
-  ])('a room from which another went $when ended with the last who left', async ({ at, ender }) => {
-    const { join, leave, reap, told } = await openNodes();
-    await join('doomed', 'ada');
-    await join('living', 'bob');
-    await leave('living', 'bob', at);
-    await reap();
-    const events = await told();
-    const last = events.find((event) => event.type === 'peer_left' && event.peer === ender);
-    expect(events.map(({ type }) => type).slice(-3)).toEqual([
-      'peer_left',
-      'peer_left',
-      'room_ended',
-    ]);
-    expect(events.at(-1)!.created_at).toBe(last!.created_at);
-    await join('living', 'eve');
-    await leave('living', 'eve', BEFORE);
-    expect((await told()).at(-1)).toMatchObject({ type: 'room_ended', created_at: BEFORE });
-  });
+  ])(
+    'a room from which another went $when ended with the last that left',
+    async ({ at, ender }) => {
+      const { join, leave, reap, told } = await openNodes();
+      await join('doomed', 'ada');
+      await join('living', 'bob');
+      await leave('living', 'bob', at);
+      await reap();
+      const events = await told();
+      const last = events.find((event) => event.type === 'peer_left' && event.peer === ender);
+      expect(events.map(({ type }) => type).slice(-3)).toEqual([
+        'peer_left',
+        'peer_left',
+        'room_ended',
+      ]);
+      expect(events.at(-1)!.created_at).toBe(last!.created_at);
+      await join('living', 'eve');
+      await leave('living', 'eve', BEFORE);
+      expect((await told()).at(-1)).toMatchObject({ type: 'room_ended', created_at: BEFORE });
+    },
+  );
 
   test('a node is heard of at each heartbeat, also while nobody comes or goes', async () => {
     const { redis, id } = await openHook();

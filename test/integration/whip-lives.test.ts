@@ -389,7 +389,7 @@ test('a session of an account that connects too often is restarted and ended', a
   expect((await postOffer(gateway, '/whep/a?peer=obs', PLAYER, { key: token })).status).toBe(429);
 });
 
-test('while a node drains it takes nobody, and those who are there stay', async () => {
+test('while a node drains it takes nobody, and those that are there stay', async () => {
   const gateway = await openGateway();
   const made = await postOffer(gateway, '/whip/a?peer=obs', SPEAKER);
   const left = gateway.leave(20_000);
@@ -455,7 +455,7 @@ test('when a media worker dies its sessions stay for RESUME_MS, and a new POST f
   expect(legacy.messages.filter(({ type }) => type === 'peer_left')).toHaveLength(1);
 });
 
-test('all who hear the same over WHEP and WebSockets share one encode', async () => {
+test('all that hear the same over WHEP and WebSockets share one encode', async () => {
   const gateway = await openGateway();
   const players: WhipClient[] = [];
   for (const peer of ['p1', 'p2', 'p3']) {

@@ -260,7 +260,7 @@ describe('requests without a session', () => {
     ['the lobby', '/whip/__lobby__?peer=obs', SPEAKER, {}, 404, 'not_found'],
     ['a reserved room', '/whip/__x?peer=obs', SPEAKER, {}, 400, 'bad_request'],
     ['an unknown key', '/whip/a?peer=obs', SPEAKER, { key: 'pl_wrong' }, 401, 'unauthorized'],
-    ['a peer who is not there', '/whep/a?peer=obs&from=ghost', PLAYER, {}, 404, 'not_found'],
+    ['a peer that is not there', '/whep/a?peer=obs&from=ghost', PLAYER, {}, 404, 'not_found'],
   ])('POST with %s is refused', async (_name, path, sdp, options, status, code) => {
     const response = await post(path, sdp, options);
     expect(response.status).toBe(status);

@@ -14,7 +14,7 @@ import {
   useKitchen,
 } from '../support/use-kitchen.ts';
 
-/** A browser whose connection is lost, and who is back: to its transports, or on another node to new ones. */
+/** A browser whose connection is lost, and which is back: to its transports, or on another node to new ones. */
 
 const { openGateway, openNodes, inKitchen, openProxy, openBrowser, say, openTalk } = useKitchen();
 

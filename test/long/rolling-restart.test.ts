@@ -27,7 +27,7 @@ class LegacyClient {
   #isStopped = false;
   /** True while it stays connected but sends nothing. */
   isSilent = false;
-  /** Names of those who are in the room, by the numbers in the heads of their packets. */
+  /** Names of those that are in the room, by the numbers in the heads of their packets. */
   readonly #names = new Map<number, string>();
   /** By speaker, when it was heard last, and the longest that nothing was heard of it, by {@link awakeMs}: this process sends the sound, too. */
   readonly heard = new Map<string, { atMs: number; longestGapMs: number }>();

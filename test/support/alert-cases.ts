@@ -70,19 +70,19 @@ export const ALERT_CASES: Case[] = [
     framesOut: 50,
     dropped: { late: 1 },
   }),
-  sound('a legacy room of 200, and one speaker who loses more than a third', true, {
+  sound('a legacy room of 200, and one speaker that loses more than a third', true, {
     framesIn: 50,
     routerIn: 0,
     framesOut: 5970,
     dropped: { late: 20 },
   }),
-  sound('listeners who do not read, and no speaker of this node', true, {
+  sound('listeners that do not read, and no speaker of this node', true, {
     framesIn: 0,
     routerIn: 0,
     framesOut: 1000,
     dropped: { unread: 20 },
   }),
-  sound('one listener of many who does not read', false, {
+  sound('one listener of many that does not read', false, {
     framesIn: 50,
     routerIn: 0,
     framesOut: 5970,

@@ -25,7 +25,7 @@ export async function installClient(): Promise<string> {
   await writeFile(join(folder, 'package.json'), '{ "name": "newcomer", "private": true }\n');
   await run('npm', ['install', '--no-audit', '--no-fund', `./${tarball}`], {
     cwd: folder,
-    // No settings of the one who runs the test, no proxy, and no cache but its own.
+    // No settings of the person who runs the test, no proxy, and no cache but its own.
     env: {
       PATH: process.env['PATH'],
       HOME: folder,

@@ -172,7 +172,7 @@ export async function leastOf<T>(
   return least;
 }
 
-/** One who sends, and two who hear it as Opus and as samples, in a room of their own. */
+/** One that sends, and two that hear it as Opus and as samples, in a room of their own. */
 export async function openRoom(enter: GatewayInUse['enter'], name: string, format: DeclaredFormat) {
   const inRoom = (peer: string, audio: DeclaredFormat) =>
     enter(`${peer} ${name}`, { room: name, audio: formatAudioFormat(audio) });

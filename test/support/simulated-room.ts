@@ -150,7 +150,7 @@ class LateHost extends MixEnginePool {
   }
 }
 
-/** One room, of speakers who send RTP and of those who hear it over a WebSocket. */
+/** One room, of speakers that send RTP and of those that hear it over a WebSocket. */
 export class SimulatedRoom {
   readonly mixer: RoomMixer;
   readonly faults: unknown[] = [];

@@ -17,7 +17,7 @@ const SPEAKERS = ['a', 'b'];
 
 type Said = Awaited<ReturnType<typeof sayTrack>>;
 
-/** The level errors of the words of one who goes on, in windows of 20 ms ({@link windowErrors}), in dB. */
+/** The level errors of the words of one that goes on, in windows of 20 ms ({@link windowErrors}), in dB. */
 export async function hearTurns(
   codecs: Codecs,
   said: Said,

@@ -29,7 +29,7 @@ export function useKitchen() {
   };
   const say = (client: TestClient, tone: Buffer[]) => keep(keepPlaying(client, tone));
 
-  /** A browser and a WebSocket peer who hear each other, and the way of the browser's, which can be cut. */
+  /** A browser and a WebSocket peer that hear each other, and the way of the browser's, which can be cut. */
   const openTalk = async (environment: Record<string, string>) => {
     const gateway = await openGateway({ ...environment, MEDIA_WORKERS: '1' });
     const proxy = await openProxy(gateway.url);

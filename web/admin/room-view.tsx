@@ -14,7 +14,7 @@ const KIND_WORDS: Record<PeerDescription['kind'], string> = {
   websocket: 'WebSocket',
 };
 
-/** The room that was chosen, with who is in it. */
+/** Chosen room, with its peers. */
 export function RoomView({
   overview,
   chosen,

@@ -13,7 +13,7 @@ const SHORT_PREROLL_SAMPLES = 240;
 const FADE_OUT_SAMPLES = 720;
 /** Length of the cross-fade over dropped audio, samples: 5 ms. */
 const SEAM_SAMPLES = 240;
-/** Maximum length of decoded audio, samples, that listeners who go over to packets do not hear: a pitch period of 10 ms. */
+/** Maximum length of decoded audio, samples, that listeners do not hear when they go over to packets: a pitch period of 10 ms. */
 const MAX_OMITTED_SAMPLES = 480;
 /** Maximum number of ticks for which a packet is awaited beyond its own duration and the jitter buffer's target. */
 const MAX_EXTRA_WAIT_TICKS = 2;

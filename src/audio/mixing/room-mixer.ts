@@ -418,7 +418,7 @@ export class RoomMixer {
     return this.#activeSpeakers.isSilent && this.#played.size === 0;
   }
 
-  /** True while packets are at most passed on: a tick then only finds what is missing, and who has stopped talking. */
+  /** True while packets are at most passed on: a tick then only finds missing packets, and speakers that have stopped. */
   get #mixesNothing(): boolean {
     return this.#played.size === 0 && this.#ticks.length === 0 && this.#changes.running.size === 0;
   }

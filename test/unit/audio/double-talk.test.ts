@@ -96,7 +96,7 @@ describe.each([pcm, browser, celt].map((sender): [string, Sender] => [sender.nam
     });
 
     test.each(HEARINGS)(
-      'words beside another who talks softly all the time, heard as %s: each begins as it was said',
+      'words beside another that talks softly all the time, heard as %s: each begins as it was said',
       async (_name, format) => {
         const { arrivals, reference, words } = await sayTrack(codecs, 'a', sender, track);
         const room = new SimulatedRoom(codecs, ['a', SECOND_SPEAKER]);
@@ -112,7 +112,7 @@ describe.each([pcm, browser, celt].map((sender): [string, Sender] => [sender.nam
       ['PCM', 1, PCM],
       ['Opus', 3, OPUS],
     ] as const)(
-      'one who goes on while another leaves in mid-word, heard as %s: within %i dB of what was sent',
+      'one that goes on while another leaves in mid-word, heard as %s: within %i dB of what was sent',
       async (_name, mostDb, format) => {
         const errors = await hearOtherLeave(sender, format);
         expect(errors.length).toBeGreaterThan(60);
@@ -127,7 +127,7 @@ const FADE_MS = 40;
 /** Time after its word at which it comes back, ms. */
 const BACK_AFTER_MS = 200;
 
-/** Level errors of one who goes on, dB; another leaves in the middle of each of its words, and comes back. */
+/** Level errors of one that goes on, dB; another leaves in the middle of each of its words, and comes back. */
 async function hearOtherLeave(sender: Sender, format: AudioFormat): Promise<number[]> {
   const one = await sayTrack(codecs, 'a', sender, await spokenTrack({ words: 12, pauseMs: 60 }));
   const turns = await spokenTrack({ words: 4, pauseMs: 900, voice: OTHER_VOICE });

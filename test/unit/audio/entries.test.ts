@@ -62,7 +62,7 @@ test.each(routed)(
   },
 );
 
-describe('a speaker who is muted in the middle of a word, and unmuted in the next pause', () => {
+describe('a speaker that is muted in the middle of a word, and unmuted in the next pause', () => {
   const hearings: [string, AudioFormat, Delivery][] = [
     ['as samples', PCM, 'mix'],
     ['as sent', OPUS, 'mix'],

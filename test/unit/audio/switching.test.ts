@@ -483,7 +483,7 @@ describe('a talker vanishes in the middle of a word', () => {
     room.mixer.close();
   });
 
-  test('and others go on: no click for those who hear them, one of them included', async () => {
+  test('and others go on: no click for those that hear them, one of them included', async () => {
     const room = new SimulatedRoom(codecs, ['a', 'b', 'c']);
     const heard = [room.listen('x', pcm(48_000)), room.listen('c', pcm(48_000))];
     const streamsOf = (peers: [string, number][]) =>

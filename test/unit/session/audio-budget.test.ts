@@ -89,7 +89,7 @@ describe('AudioBudget.charge() of more than any sound needs', () => {
   });
 });
 
-test('a socket is read when none of those who have stopped it holds it any more', () => {
+test('a socket is read when none of those that have stopped it holds it any more', () => {
   const socket = {
     isPaused: false,
     pause: () => (socket.isPaused = true),

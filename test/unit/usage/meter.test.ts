@@ -141,7 +141,7 @@ describe('Meter', () => {
     ]);
   });
 
-  test('the peak of a room that was empty for a while is that of those who came after', () => {
+  test('the peak of a room that was empty for a while is that of those that came after', () => {
     const clock = new HandClock('2026-11-21T12:00:10Z');
     const meter = new Meter(clock, LONGEST_STEP_MS);
     const pass = (ms: number) => {

@@ -44,7 +44,7 @@ local function leave(place, peer, kind, peerEvent, roomEvent)
   -- A leave may have been held back: the peer left later, from the node to which it went.
   if earlier and (isDead or createdAtOf(earlier) > createdAtOf(peerEvent)) then peerEvent = earlier end
   tell(place, peerEvent)
-  -- The last to be told of is not always the last who left: the room ended with that one.
+  -- The last peer that is reported is not always the last that left, with which the room ended.
   local lastLeft = prefix .. 'last_left:' .. place
   local leftAt, lastLeftAt = createdAtOf(peerEvent), redis.call('GET', lastLeft)
   if lastLeftAt and lastLeftAt > leftAt then leftAt = lastLeftAt end

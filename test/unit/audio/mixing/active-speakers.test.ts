@@ -28,7 +28,7 @@ describe('ActiveSpeakers', () => {
     expect(talkers.isSilent).toBe(true);
   });
 
-  test('expire() ends the talk of one who sends nothing any more', () => {
+  test('expire() ends the talk of one that sends nothing any more', () => {
     const talkers = newTalkers();
     talkers.heard('a', 30, 960, 0);
     expect(talkers.expire(500)).toBe(false);
@@ -36,7 +36,7 @@ describe('ActiveSpeakers', () => {
     expect(talkers.mixed.size).toBe(0);
   });
 
-  test('only the loudest are mixed; one who is not clearly louder takes nobody’s place', () => {
+  test('only the loudest are mixed; one that is not clearly louder takes nobody’s place', () => {
     const talkers = newTalkers(2);
     talkers.heard('a', 30, 960, 0);
     talkers.heard('b', 40, 960, 0);
@@ -48,7 +48,7 @@ describe('ActiveSpeakers', () => {
   });
 
   test.each([2.5, 20, 60, 120])(
-    'one who becomes clearly louder takes a place within 200 ms, but not by a cough, in packets of %f ms',
+    'one that becomes clearly louder takes a place within 200 ms, but not by a cough, in packets of %f ms',
     (packetMs) => {
       const talkers = newTalkers(1);
       for (let i = 0; i < 10; i += 1) talkers.heard('a', 40, 960, 0);
@@ -64,7 +64,7 @@ describe('ActiveSpeakers', () => {
     },
   );
 
-  test('the loudest who waits takes the place of one who stops', () => {
+  test('the loudest that waits takes the place of one that stops', () => {
     const talkers = newTalkers(1);
     talkers.heard('a', 20, 960, 0);
     talkers.heard('b', 40, 960, 0);
@@ -73,7 +73,7 @@ describe('ActiveSpeakers', () => {
     expect([...talkers.mixed]).toEqual(['c']);
   });
 
-  test('a fan that waits does not take the place of one who stops', () => {
+  test('a fan that waits does not take the place of one that stops', () => {
     const talkers = newTalkers(1);
     for (let ms = 0; ms < 3000; ms += 20) {
       talkers.heard('speaker', 20 + (ms % 100) / 5, 960, ms);
@@ -85,7 +85,7 @@ describe('ActiveSpeakers', () => {
     expect([...talkers.mixed]).toEqual([]);
   });
 
-  /** Eight open microphones whose fans are so loud, and a level for each of those who speak; a packet each every 20 ms. */
+  /** Eight open microphones whose fans are so loud, and a level for each of those that speak; a packet each every 20 ms. */
   function talkOverFans(fanLevel: number, speakers: ((ms: number) => number)[], forMs: number) {
     const talkers = newTalkers();
     const random = seededRandom(3);
@@ -130,7 +130,7 @@ describe('ActiveSpeakers', () => {
     },
   );
 
-  test('eight fans and three who speak: places change no more often than words begin and end', () => {
+  test('eight fans and three that speak: places change no more often than words begin and end', () => {
     const speakers = [words(26, 3000), words(24, 3500), words(30, 4100)];
     const { heardMs, changes } = talkOverFans(40, speakers, 63_000);
     for (const ms of heardMs) expect(ms).toBeGreaterThan(0.95 * 30 * 1000);

@@ -20,7 +20,7 @@ beforeAll(async () => {
   codecs = await loadCodecs({ bitrateBps: 32_000, complexity: 0 });
 });
 
-/** True while one of two speakers, who talk by turns, says a word. */
+/** True while one of two speakers, which talk by turns, says a word. */
 const talksAt = (atMs: number, turn: number, pauseMs = PAUSE_MS): boolean =>
   Math.floor(atMs / (WORD_MS + pauseMs)) % 2 === turn && atMs % (WORD_MS + pauseMs) < WORD_MS;
 

@@ -76,7 +76,7 @@ async function openMixer(speakers: string[], used = codecs) {
     mixer.addListener(listener);
     return { frames, listener };
   };
-  /** 20 ms of the room: a packet of each who speaks, and 10 ms later the tick. */
+  /** 20 ms of the room: a packet of each that speaks, and 10 ms later the tick. */
   const run = async (frame: number, names: string[], audioLevel = 20) => {
     for (const name of names) {
       mixer.receive(name, rtp(frame, tones[name]![frame % 50]!, audioLevel), frame * 20);
@@ -145,7 +145,7 @@ describe('RoomMixer', () => {
   });
 
   test.each(['constructor', 'toString', '__proto__'])(
-    'a talker who is called %s is heard',
+    'a talker that is called %s is heard',
     async (name) => {
       tones[name] = tones['a']!;
       const { mixer, listen, run } = await openMixer([name]);
@@ -178,7 +178,7 @@ describe('RoomMixer', () => {
     mixer.close();
   });
 
-  test('all who do not speak share one encode, be they players of WHEP or clients on WebSockets', async () => {
+  test('all that do not speak share one encode, be they players of WHEP or clients on WebSockets', async () => {
     const { encoded, counting } = countingCodecs();
     const { mixer, listen, run } = await openMixer(['a', 'b'], counting);
     // As WhipPeer adds them.

@@ -104,7 +104,7 @@ describe('planSubscriptions()', () => {
     expect([...plan.mixes.keys()]).toEqual([' ']);
   });
 
-  test('listeners who want the same share a mix; of others at most 20 have one of their own', () => {
+  test('listeners that want the same share a mix; of others at most 20 have one of their own', () => {
     const plain = Array.from({ length: 30 }, (_, i) => listener(`plain ${i}`, { nobody: 2 }));
     const alike = Array.from({ length: 30 }, (_, i) => listener(`alike ${i}`, { ann: 0.5 }));
     const own = Array.from({ length: 30 }, (_, i) =>
@@ -112,7 +112,7 @@ describe('planSubscriptions()', () => {
     );
     const talking = speakers.map(({ peer }) => listener(peer, {}));
     const plan = planSubscriptions([...plain, ...alike, ...own, ...talking], scene);
-    // Shared by all; without each of the speakers; 20 of their own, of which those who are alike
+    // Shared by all; without each of the speakers; 20 of their own, of which those that are alike
     // have one.
     expect(plan.mixes.size).toBe(1 + 3 + 20);
     expect(plan.limited).toEqual(own.slice(19));

@@ -29,7 +29,7 @@ test('the time between joined and left counts, once', () => {
   expect(ledger.expected(2).seenS).toBe(0);
 });
 
-test('a node that is killed loses what it had not written, of those who were on it', () => {
+test('a node that is killed loses what it had not written, of those that were on it', () => {
   const ledger = new Ledger();
   stay(ledger, 60);
   ledger.nodeWasKilled('b', performance.now());

@@ -98,7 +98,7 @@ test('a way that breaks in silence is told, and in words', async () => {
 });
 
 test.each(['webrtc', 'websocket'] as const)(
-  'others who speak and do not arrive over the %s are noticed within 2 s',
+  'others that speak and do not arrive over the %s are noticed within 2 s',
   async (transport) => {
     const { watch, sound, around, until, hear } = openWatch(transport);
     around.areOthersSpeaking = true;
@@ -155,7 +155,7 @@ test.each([
   expect(watch.trouble).toBeUndefined();
 });
 
-test('others who speak over a WebSocket that carries nothing are not called missing', async () => {
+test('others that speak over a WebSocket that carries nothing are not called missing', async () => {
   const { watch, sound, line, around, until, hear } = openWatch('websocket');
   around.areOthersSpeaking = true;
   await until(1000, () => {

@@ -125,7 +125,7 @@ test('a speaker whose volume here is 0 is not waited for', async () => {
   expect(room.trouble).toContain('You do not hear the others');
 });
 
-test('a speaker who may have fallen silent since the WebSocket died is no reason to leave WebRTC', async () => {
+test('a speaker that may have fallen silent since the WebSocket died is no reason to leave WebRTC', async () => {
   const { room, line, sound, sent, lookUntil } = openRoom();
   room.receive(speaking({ peer: 'bob', level_dbov: -30 }));
   const flows = () => void (sound.received += 12);
@@ -171,7 +171,7 @@ test('faults found before the connection was lost do not count after it', async 
   expect(room.isInterrupted).toBe(false);
 });
 
-test('others who speak before and after a loss of the connection are not taken for silent meanwhile', async () => {
+test('others that speak before and after a loss of the connection are not taken for silent meanwhile', async () => {
   const { room, lookUntil, reconnect } = openRoom();
   const bob = speaking({ peer: 'bob', level_dbov: -30 });
   room.receive(bob);
