@@ -6,14 +6,17 @@ import { type LoopTime, loopTime } from '../loop-time.ts';
 import type { ReadControl } from './read-gate.ts';
 
 /**
- * Longest slice of work before the event loop handles other events (audio first of all), ms; shorter while
- * other owners work in slices, too.
+ * Turns of clients in the event loop, in three parts: {@link FairScheduler} decides whose work runs next, {@link readInTurns} reads
+ * WebSockets by it, and {@link readIntoSharedBuffer} gives these reads one buffer. They share a file because every frame enters
+ * them all, and the number of files that a frame enters is limited (`test/integration/frame-path.test.ts`).
  */
+
+/** Maximum slice of work before the event loop handles other events, such as audio, ms; shorter while other owners work in slices, too. */
 const SLICE_MS = 4;
 
 /**
- * Size of a chunk from which more data probably waits in the kernel, bytes: the maximum of a TLS record; a
- * read of TCP has up to four times as many.
+ * Size of a chunk from which more data probably waits in the kernel, bytes: the maximum of a TLS record. One read of TCP may return
+ * four times as much.
  */
 const FULL_CHUNK_BYTES = 16 * 1024;
 
@@ -26,7 +29,7 @@ export class FairScheduler {
   readonly #waiting = new Map<number, (() => void)[]>();
   /** Time at which the first piece started in this turn of the event loop. */
   #sliceAtMs: number | undefined;
-  /** Turn of the event loop in which a piece was last asked for. */
+  /** Turn of the event loop in which {@link begin} was last called. */
   #turn = 0;
   #isScheduled = false;
   readonly #time: LoopTime;
@@ -54,7 +57,7 @@ export class FairScheduler {
     });
   }
 
-  /** Starts a piece of work, which throws nothing, when its turn comes. */
+  /** Calls `start`, which must not throw, when the account's turn comes. */
   take(accountId: number, start: () => void): void {
     if (this.begin()) {
       start();
@@ -90,7 +93,7 @@ export class FairScheduler {
     while (!this.#isSliceOver()) {
       const next = this.#waiting.entries().next();
       if (next.done) {
-        // The next piece begins another slice, because this one would be over.
+        // The next piece begins a new slice: the time of this one will have passed by then.
         this.#sliceAtMs = undefined;
         this.#time.note(this, false);
         return;
@@ -109,7 +112,7 @@ export class FairScheduler {
   #isSliceOver(): boolean {
     const nowMs = this.#now();
     if (this.#sliceAtMs === undefined) {
-      // A piece of work that arrives alone starts at once, without a look at its share of the time.
+      // The first piece of a slice starts at once, whatever the share of the time is.
       this.#sliceAtMs = nowMs;
       return false;
     }
@@ -189,8 +192,8 @@ let piece = Buffer.alloc(0);
 let usedBytes = 0;
 
 /**
- * Undocumented properties of Node's handle of a connection that are used here, as the option `onread` of `net.Socket` does, which
- * accepted connections cannot be given. A test reads connections with and without them.
+ * Undocumented properties of Node's handle of a connection. Node uses them for the option `onread` of `net.Socket`, which cannot be
+ * set for accepted connections. A test compares connections that are read with and without them.
  */
 type Handle = {
   readonly bytesRead: number;
@@ -203,8 +206,8 @@ type Handle = {
 };
 
 /**
- * Reads a connection into a buffer that all share, instead of 64 KB that Node allocates and shortens for each read, which cost
- * more than all that is done with a short frame (decision 222). Encrypted connections stay as they are.
+ * Reads a connection into the buffer that all connections share. Node would allocate 64 KB for each read and shorten them, which
+ * costs more than all other work on a short frame (decision 222). Encrypted connections are not changed.
  */
 function readIntoSharedBuffer(stream: Socket): void {
   // oxlint-disable-next-line no-underscore-dangle -- its name
@@ -221,13 +224,13 @@ function readIntoSharedBuffer(stream: Socket): void {
       onEnd.call(handle, data);
       return;
     }
-    // As `push` does while nothing waits, without its look for more.
+    // Does what `push` does while nothing waits, but does not look for more data.
     if (stream.readableFlowing && stream.readableLength === 0) {
       if (stream.emit('data', copyOfRead(bytes, MAX_SHORT_BYTES))) return;
     }
     // A chunk that waits in the stream has memory of its own.
     if (stream.push(copyOfRead(bytes, 0))) return;
-    // Only behind `push`, which lets the stream ask for more again.
+    // After `push`, because `push` may make the stream start reading again.
     handle.reading = false;
     handle.readStop();
   };
