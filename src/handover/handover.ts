@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import type { WebSocket } from 'ws';
 import { detachSocket } from './detach-socket.ts';
-import { FrameTracker } from './frame-tracker.ts';
+import { MessageTracker } from './message-tracker.ts';
 
 export type Message = { data: Buffer; isBinary: boolean };
 
@@ -35,7 +35,7 @@ export class Handover {
   readonly #socket: WebSocket;
   readonly #stream: Socket;
   readonly #parts: HandoverParts;
-  readonly #unfinished = new FrameTracker();
+  readonly #unfinished = new MessageTracker();
   #canLeave = true;
   #isTracking = true;
   /** Messages of a client that is about to be handed over. */
@@ -48,7 +48,7 @@ export class Handover {
     this.#parts = parts;
     const handle = stream.listeners('data').at(-1) as (this: Socket, chunk: Buffer) => void;
     stream.off('data', handle);
-    // Before ws, which hands messages out as it reads, and unmasks what it reads where it lies.
+    // The tracker gets a chunk before ws, which unmasks it in place and emits its messages at once.
     stream.on('data', (chunk: Buffer) => {
       if (this.#isTracking) this.#track(chunk);
       handle.call(stream, chunk);

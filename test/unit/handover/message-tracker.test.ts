@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { FrameTracker } from '../../../src/handover/frame-tracker.ts';
+import { MessageTracker } from '../../../src/handover/message-tracker.ts';
 import { seededRandom } from '../../support/random.ts';
 import { clientFrame } from '../../support/raw-client.ts';
 
@@ -26,7 +26,7 @@ const messages = [
 ];
 
 test('push: true until more is held than a message may have, however it comes', () => {
-  const unfinished = new FrameTracker();
+  const unfinished = new MessageTracker();
   const pong = clientFrame('', { opcode: PONG });
   expect(unfinished.push(clientFrame('begun', { isFinal: false }))).toBe(true);
   let bytes = 0;
@@ -40,7 +40,7 @@ test('bytes: what has come of the message that is not whole, wherever the stream
   const stream = Buffer.concat(messages);
   const ends = messages.map((_, index) => Buffer.concat(messages.slice(0, index + 1)).length);
   for (let run = 0; run < 200; run += 1) {
-    const unfinished = new FrameTracker();
+    const unfinished = new MessageTracker();
     let at = 0;
     while (at < stream.length) {
       // Now a byte or two, now many messages.

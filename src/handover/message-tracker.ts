@@ -12,22 +12,23 @@ const LENGTH_IN_64_BITS = 127;
 const MAX_HELD_BYTES = 128 * 1024;
 
 /**
- * Follows what a client sends over a WebSocket (RFC 6455 §5.2), and holds the bytes of the message that has not come whole
- * yet: with them another process can continue to read where this one stops.
+ * Tracks the messages that a client sends over a WebSocket, and holds the bytes of the one that has not arrived completely: with
+ * them another process can continue to read where this one stops. A message goes in one or more WebSocket frames (RFC 6455 §5.2).
  */
-export class FrameTracker {
+export class MessageTracker {
   #held: Buffer[] = [];
   #heldBytes = 0;
-  /** The frame that has begun: its header as far as it has come, and the bytes of its payload that are still to come. */
+  /** Header of the unfinished WebSocket frame, of which {@link #headBytes} have arrived. */
   readonly #head = Buffer.alloc(LONGEST_HEAD_BYTES);
   #headBytes = 0;
+  /** Number of bytes of the payload of that frame that have not arrived. */
   #payloadBytes = 0;
-  /** A frame has ended which is not the last of its message. */
+  /** True between two WebSocket frames of one message. */
   #isInMessage = false;
 
   /**
-   * Takes the next bytes, before ws reads them and unmasks them in place.
-   * @returns false when the message is longer than allowed; the tracker is useless from then on
+   * Takes the next bytes. Must be called before ws reads them, because ws unmasks them in place.
+   * @returns false if the message is longer than allowed; the tracker must not be used any more then
    */
   push(chunk: Buffer): boolean {
     let from = 0;
@@ -52,15 +53,16 @@ export class FrameTracker {
     return this.#heldBytes <= MAX_HELD_BYTES;
   }
 
+  /** Bytes of the unfinished message that have arrived, as they came. */
   get bytes(): Buffer {
     return Buffer.concat(this.#held);
   }
 
-  /** @returns true if a message has ended with it */
+  /** Ends a WebSocket frame. @returns true if its message has ended, too */
   #endFrame(): boolean {
     const [first = 0] = this.#head;
     this.#headBytes = 0;
-    // A control frame may come in the middle of a message, and then stays with it.
+    // A control frame that comes in the middle of a message is held with it.
     const isControl = (first & OPCODE) >= FIRST_CONTROL_OPCODE;
     if (!isControl) this.#isInMessage = (first & FINAL) === 0;
     if (this.#isInMessage) return false;
@@ -70,7 +72,7 @@ export class FrameTracker {
   }
 }
 
-/** Returns the payload length of a frame with this header, in bytes; undefined while the header is incomplete. */
+/** Returns the payload length of a WebSocket frame with this header, bytes; undefined while the header is incomplete. */
 function payloadBytesIn(head: Buffer): number | undefined {
   if (head.length < SHORTEST_HEAD_BYTES) return undefined;
   const maskBytes = (head[1]! & MASKED) === 0 ? 0 : MASK_BYTES;
