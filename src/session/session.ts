@@ -341,8 +341,8 @@ export class Session implements ClientConnection {
     this.#controlLimit.receive(nowMs);
   }
 
-  /** Ignores empty messages. */
-  #receiveAudio(frame: Buffer, arrivedAtMs: number): void {
+  /** Takes a binary message; an empty one has no effect. */
+  #receiveAudio(message: Buffer, arrivedAtMs: number): void {
     let nowMs = arrivedAtMs;
     if (!this.#presence.hasBinaryCome) {
       this.#presence.binaryCame();
@@ -354,10 +354,10 @@ export class Session implements ClientConnection {
       counters.dropped.too_fast += 1;
       return;
     }
-    const overdraft = this.#audioBudget.charge(frame.length, this.#input.bytesPerSecond, nowMs);
+    const overdraft = this.#audioBudget.charge(message.length, this.#input.bytesPerSecond, nowMs);
     if (overdraft && !this.#audioLimit.admit(overdraft)) return;
-    if (frame.length === 0) return;
-    if (this.#mayPublish) this.#input.receive(frame, nowMs);
+    if (message.length === 0) return;
+    if (this.#mayPublish) this.#input.receive(message, nowMs);
     else this.refuseToPublish();
   }
 
