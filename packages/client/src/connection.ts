@@ -49,7 +49,7 @@ const CLOSE_FOLLOWS_WITHIN_MS = 1000;
 /** Close code for a connection that seems dead: the gateway then keeps the place of the client. */
 const LOST: number = CLOSE_CODES.heartbeat_timeout;
 
-/** One WebSocket, from its opening to its end; `Link` opens the next one. */
+/** One WebSocket, from its opening to its end; `Reconnector` opens the next one. */
 export class Connection {
   /** Receiver of binary frames: audio, for a client without WebRTC. */
   onFrame: ((frame: ArrayBuffer) => void) | undefined;

@@ -1,5 +1,5 @@
 import type { Connection } from './connection.ts';
-import type { Pause } from './link.ts';
+import type { Pause } from './reconnector.ts';
 import type { Room } from './room.ts';
 import type { ClientState } from './state.ts';
 

@@ -1,7 +1,7 @@
 import type { ServerMessage } from '../../../src/protocol/messages.ts';
 import type { Connection, MessageOf } from './connection.ts';
 import { ClosedError, moved, RequestError } from './errors.ts';
-import { Link, type Pause } from './link.ts';
+import { Reconnector, type Pause } from './reconnector.ts';
 import { loadAudio } from './load-audio.ts';
 import { hearMute } from './muting.ts';
 import {
@@ -22,7 +22,7 @@ import { TransportKeeper } from './transport-keeper.ts';
 /** The course of a client from its first connection to its end: connections that come and go, and the room that it is to be in. */
 export class Session {
   readonly #parts: SessionParts;
-  readonly #link: Link;
+  readonly #reconnector: Reconnector;
   readonly #keeper: TransportKeeper;
   #phase: Phase = { name: 'idle' };
   #wanted: WantedRoom | undefined;
@@ -30,7 +30,7 @@ export class Session {
 
   constructor(parts: SessionParts) {
     this.#parts = parts;
-    this.#link = new Link(() => parts.getAddress(this.#resumption), {
+    this.#reconnector = new Reconnector(() => parts.getAddress(this.#resumption), {
       opening: () => {
         if (this.#phase.name === 'reconnecting') this.#changed();
         else this.#enter({ name: 'connecting' });
@@ -60,7 +60,7 @@ export class Session {
   /** Connects, for the first time. */
   open(): void {
     this.#keeper.start();
-    this.#link.open();
+    this.#reconnector.open();
   }
 
   /**
@@ -109,7 +109,7 @@ export class Session {
   }
 
   close(): void {
-    this.#link.close();
+    this.#reconnector.close();
     const message = 'The connection was closed here.';
     this.#end({ code: 'closed', closeCode: 1000, message, retryable: false });
   }

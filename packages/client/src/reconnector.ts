@@ -4,10 +4,10 @@ import { Connection, type MessageOf } from './connection.ts';
 import { TokenError } from './errors.ts';
 import { reasonForCloseCode, retryDelayMs, welcomeTimeoutMs, type CloseReason } from './retry.ts';
 
-/** State between two connections. `attempt` counts from 0; `retryAt` is the time of the next attempt, Unix time in ms. */
+/** State between two connections: why the last one broke. `attempt` counts from 0; `retryAt` is the time of the next attempt, Unix time in ms. */
 export type Pause = { reason: CloseReason; attempt: number; retryAt: number };
 
-type LinkHandlers = {
+type ReconnectorHandlers = {
   /** Called when a connection is being opened. */
   opening: () => void;
   /** Called when the gateway has admitted the client. */
@@ -24,10 +24,10 @@ const STEADY_MS = 5_000;
 /** Longest wait for the address of a connection, and the token in it, ms. */
 const LONGEST_TOKEN_MS = 10_000;
 
-/** Keeps a connection to the gateway: opens it, and another when it breaks, until `close()`. */
-export class Link {
+/** Opens a connection to the gateway, and another one whenever it breaks, until `close()`. */
+export class Reconnector {
   readonly #getUrl: () => Promise<URL>;
-  readonly #handlers: LinkHandlers;
+  readonly #handlers: ReconnectorHandlers;
   #connection: Connection | undefined;
   #timer: number | undefined;
   #attempt = 0;
@@ -36,12 +36,12 @@ export class Link {
   #resumeMs = 0;
   /** Time until which the gateway keeps the place; in the past while the client is connected. */
   #keptUntil = -Infinity;
-  /** Attempt whose address has been requested and has not come yet. */
+  /** Attempt that waits for its address. */
   #opening: object | undefined;
   #closed = false;
 
   /** @param getUrl called at each attempt; throws a `TokenError` if the client cannot be admitted */
-  constructor(getUrl: () => Promise<URL>, handlers: LinkHandlers) {
+  constructor(getUrl: () => Promise<URL>, handlers: ReconnectorHandlers) {
     this.#getUrl = getUrl;
     this.#handlers = handlers;
   }
@@ -52,7 +52,7 @@ export class Link {
     const opening = {};
     this.#opening = opening;
     const end = (go: () => void) => {
-      if (this.#closed || this.#opening !== opening) return; // it came too late
+      if (this.#closed || this.#opening !== opening) return; // another attempt has begun since
       this.#opening = undefined;
       this.#stopWaiting();
       go();
@@ -119,15 +119,15 @@ export class Link {
       return;
     }
     const upMs = performance.now() - this.#upSince;
-    // A draining node (which had admitted the client) is no fault: another node, or its successor,
-    // is there at once.
+    // A node that drains after it had admitted the client is no failure: another node, or its
+    // successor, takes the client at once.
     if (upMs > STEADY_MS || (upMs > 0 && reason.code === 'draining')) this.#attempt = 0;
     if (upMs > 0) this.#keptUntil = performance.now() + this.#resumeMs;
     this.#upSince = Infinity;
     const attempt = this.#attempt++;
     const delayMs = retryDelayMs(attempt, reason.retryAfterMs, this.#keptMs);
     this.#timer = window.setTimeout(this.open, delayMs);
-    window.addEventListener('online', this.open); // the network is back: why wait
+    window.addEventListener('online', this.open); // the network is back: no need to wait
     this.#handlers.down({ reason, attempt, retryAt: Date.now() + delayMs });
   }
 
