@@ -8,15 +8,14 @@ import { spellsFixedParts } from './fixed-path.ts';
  */
 const PAGE_POLICY =
   "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; worker-src 'self'; connect-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; object-src 'none'; frame-ancestors 'none'";
-/** Swagger UI has styles and pictures in its markup. */
+/** Content security policy of Swagger UI, whose markup contains styles and images. */
 const DOCS_POLICY =
   "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; base-uri 'none'; form-action 'none'; object-src 'none'; frame-ancestors 'none'";
 const DOCS = '/api/docs';
 
 /**
- * Refuses addresses whose fixed parts are percent-encoded, as no client writes them, and adds security
- * headers for browsers to every answer. Answers of the API, which may hold keys and tokens, are stored by no
- * cache.
+ * Refuses URLs whose fixed parts are percent-encoded, which no client writes, and adds security headers for browsers to every
+ * response. Responses of the API may contain keys and tokens: no cache may store them.
  */
 export function registerHardening(server: FastifyInstance): void {
   server.addHook('onRequest', (request, _reply, done) => {

@@ -24,13 +24,13 @@ export type MediaWorkerDescription = {
   cpuShare: number;
   routers: number;
   consumers: number;
-  /** Number of times that it has been replaced. */
+  /** Number of media workers in the slot before this one. */
   restarts: number;
 };
 
 /**
- * Slot of one media worker. A media worker that is lost is replaced; the delay before this grows while replacements die soon after
- * their start.
+ * Slot of one media worker, which is replaced when it is lost. While replacements die soon after their start, the delay before the
+ * next one grows.
  */
 export class MediaWorkerSlot {
   readonly #index: number;
@@ -49,7 +49,7 @@ export class MediaWorkerSlot {
     this.#log = log;
   }
 
-  /** Starts the media worker, and replaces it from then on. @throws {Error} if the first one does not start; this is not retried */
+  /** Starts the media worker, and replaces it from then on. @throws {Error} if it does not start; this is not tried again */
   async open(): Promise<void> {
     await this.#start();
     this.#supervision = this.#supervise();
@@ -61,8 +61,8 @@ export class MediaWorkerSlot {
   }
 
   /**
-   * Resolves when a media worker runs. Rooms ask at the moment in which theirs is lost, before
-   * {@link MediaWorkerSlot.#supervise} knows of it.
+   * Promise that resolves when a media worker runs. Rooms read it when they lose their media worker, possibly before
+   * {@link MediaWorkerSlot.#supervise} has seen the loss.
    */
   get running(): Promise<void> {
     return this.worker ? Promise.resolve() : this.#nextStart.promise;
@@ -80,7 +80,7 @@ export class MediaWorkerSlot {
     };
   }
 
-  /** Stops replacing media workers, before they are ended on purpose; one that is starting is killed. */
+  /** Ends the replacement of media workers; to be called before they are ended on purpose. One that is starting is killed. */
   expectExit(): void {
     this.#closing.abort();
     this.#worker?.expectExit();

@@ -2,18 +2,18 @@ import { leaseKeys } from '../store/keys.ts';
 import type { Redis } from '../store/redis.ts';
 import type { LeaseHolder } from './lease-holder.ts';
 
-/** Facts that are stored for the holder of a lease, for when it resumes. */
+/** Kinds of texts that are stored beside a lease, and read when its holder resumes. */
 const NOTED = ['place', 'settings'] as const;
 type Noted = (typeof NOTED)[number];
 
 /**
- * Texts that are stored for the holders of leases. Each is kept while its lease is held, so that it can be written again if Redis
- * refused or lost it.
+ * Texts that are stored in Redis for the holders of leases. A copy is kept while the lease is held, so that a text can be written
+ * again if Redis refused or lost it.
  */
 export class LeaseNotes {
   readonly #redis: Redis;
   readonly #texts = new Map<LeaseHolder, Partial<Record<Noted, string>>>();
-  /** Texts that are being written, could not be written because Redis was disconnected, or were lost, by holder. */
+  /** Kinds of texts, by holder, that are being written, that Redis refused, or that it may have lost. */
   readonly #unwritten = new Map<LeaseHolder, Set<Noted>>();
   readonly #stopListening: () => void;
 
@@ -33,7 +33,7 @@ export class LeaseNotes {
     return [...this.#unwritten.keys()];
   }
 
-  /** Keeps a text that Redis has stored together with the lease. */
+  /** Keeps a copy of a text that Redis has stored together with the lease. */
   keep(holder: LeaseHolder, what: Noted, text: string): void {
     this.#texts.set(holder, { ...this.#texts.get(holder), [what]: text });
   }
@@ -45,19 +45,19 @@ export class LeaseNotes {
     await this.#writeOne(holder, what, text);
   }
 
-  /** Notes that Redis has no such text of a holder; {@link writeAgain} stores it, unless there is none. */
+  /** Notes that Redis lacks a text of a holder; {@link writeAgain} stores it, if there is a copy. */
   noteMissing(holder: LeaseHolder, what: Noted): void {
     if (this.#texts.get(holder)?.[what]) this.#mark(holder, what);
   }
 
-  /** Notes that Redis may have other texts of a holder; {@link writeAgain} stores all. */
+  /** Notes that the texts of a holder in Redis may be missing or old; {@link writeAgain} stores all of them. */
   doubt(holder: LeaseHolder): void {
     for (const what of NOTED) {
       if (this.#texts.get(holder)?.[what] !== undefined) this.#mark(holder, what);
     }
   }
 
-  /** Stores what Redis did not take, or has lost, of a holder. @throws {PartylineError} `overloaded` */
+  /** Stores the unwritten texts of a holder. @throws {PartylineError} `overloaded` */
   async writeAgain(holder: LeaseHolder): Promise<void> {
     for (const what of NOTED) {
       const text = this.#texts.get(holder)?.[what];
@@ -66,7 +66,7 @@ export class LeaseNotes {
     }
   }
 
-  /** Forgets the texts of a holder whose lease has ended. */
+  /** Removes the copies of a holder whose lease has ended. */
   forget(holder: LeaseHolder): void {
     this.#texts.delete(holder);
     this.#unwritten.delete(holder);

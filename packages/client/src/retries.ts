@@ -1,6 +1,6 @@
 import { retryDelayMs } from './retry.ts';
 
-/** Decides when something that failed is to be tried again, at growing intervals. All times: ms of one monotonic clock. */
+/** Schedules attempts of an action that failed, at intervals that grow with each failure. Times are ms of one monotonic clock. */
 export class Retries {
   /** Number of failures in a row. */
   #failures = 0;
@@ -12,13 +12,13 @@ export class Retries {
     this.#failures += 1;
   }
 
-  /** Notes a success, or that another attempt is of no use. */
+  /** Notes a success, or that no other attempt is to be made. */
   end(): void {
     this.#failures = 0;
     this.#dueMs = Infinity;
   }
 
-  /** Returns true once when the time has come; the caller then tries again, and reports `failed` or `end`. */
+  /** Returns true once when an attempt is due; the caller then makes it, and calls {@link failed} or {@link end}. */
   takeDue(nowMs: number): boolean {
     if (nowMs < this.#dueMs) return false;
     this.#dueMs = Infinity;

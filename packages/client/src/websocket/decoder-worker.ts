@@ -1,11 +1,11 @@
 import { OpusDecoder } from 'opus-decoder';
 
-/** Worker that receives Opus packets as messages, and posts samples to the port that it is sent first. */
+/** Worker that receives Opus packets as messages. It posts their samples to a port, which comes with the first message. */
 
 const decoder = new OpusDecoder({ channels: 1 });
 let out: MessagePort | undefined;
 
-/** An empty packet stands for a lost one, as does one that cannot be decoded: the listener conceals it. */
+/** Posts the samples of a packet, or null if it is empty, which stands for a lost packet, or cannot be decoded: the receiver then conceals it. */
 function decode(packet: ArrayBuffer): void {
   const { channelData, samplesDecoded } =
     packet.byteLength > 0

@@ -1,11 +1,11 @@
 import { openWorker } from './open-worker.ts';
 
-/** Bit rate of a voice, bit/s. */
+/** Bit rate for a voice, bit/s. */
 const BITRATE = 32_000;
 const RATE_HZ = 48_000;
 const FRAME_US = 20_000;
 
-/** Encodes frames of 20 ms at 48 kHz; Opus packets go to the function with which it was opened. */
+/** Encoder of frames of 20 ms at 48 kHz; it passes the Opus packets to a function that {@link openEncoder} was given. */
 export type Encoder = {
   encode(frame: Float32Array<ArrayBuffer>): void;
   close(): void;
@@ -24,7 +24,7 @@ const CONFIG = {
 /**
  * Opens the browser's encoder, or libopus in a worker if the browser cannot encode Opus.
  * @param workerUrl URL of that worker
- * @throws if neither is available
+ * @throws {Error} if the worker does not start
  */
 export async function openEncoder(workerUrl: string | URL, take: TakePacket): Promise<Encoder> {
   return (await openBrowserEncoder(take)) ?? openWorkerEncoder(workerUrl, take);
@@ -44,7 +44,7 @@ async function openBrowserEncoder(take: TakePacket): Promise<Encoder | undefined
         chunk.copyTo(packet);
         take(packet);
       },
-      // The encoder is closed by then; the next frame opens another.
+      // The browser has closed the encoder; the next frame opens another.
       error: () => undefined,
     });
     opened.configure(CONFIG);

@@ -1,23 +1,29 @@
-/** Size from which a float is no sample. A browser does not limit what a gain node amplifies. */
+/** Rules by which bytes are taken for samples of 32 or 64 bits in floating point, whose full scale is 1. */
+
+/** Absolute value from which a float is not taken for a sample. It is far above 1, because browsers do not limit what a gain node amplifies. */
 export const MOST_FLOAT = 64;
-/** Size below which a float other than 0 is none that a program computes. */
+/** Absolute value up to which a float other than 0 is not taken for a sample: no program computes such small ones. */
 const LEAST_FLOAT = 1e-30;
-/** Size above which a float may be heard. */
+/** Absolute value above which a sample may be heard. */
 const AUDIBLE_FLOAT = 1e-6;
+/** Minimum share of audible samples. */
 const LEAST_AUDIBLE_SHARE = 0.1;
+/** Maximum share of floats that are no samples. */
 const MOST_ABSURD_SHARE = 0.01;
-/** Size of the faintest floats of sound that is made almost silent, and the minimum share of such floats and zeros. */
+/** Absolute value above which a sample may be one of a sound that was made almost silent. */
 const FAINT_FLOAT = 1e-13;
+/** Minimum share of such samples and zeros in an almost silent sound. */
 const LEAST_FAINT_SHARE = 0.95;
+/** Minimum share of samples of each sign. */
 const LEAST_SHARE_OF_SIGN = 0.1;
 
-/** True for a float that may be a sample. */
+/** Returns true if a float may be a sample. */
 export function isFloatSample(value: number): boolean {
   const size = Math.abs(value);
   return size === 0 || (size > LEAST_FLOAT && size < MOST_FLOAT);
 }
 
-/** True for floats of which some may be heard, and almost none is absurd. */
+/** Returns true for floats that may be the samples of an audible sound. */
 export function areFloats(floats: Float64Array): boolean {
   let [audible, absurd] = [0, 0];
   for (const value of floats) {
@@ -28,7 +34,7 @@ export function areFloats(floats: Float64Array): boolean {
   return audible >= length * LEAST_AUDIBLE_SHARE && absurd <= length * MOST_ABSURD_SHARE;
 }
 
-/** True for floats that are all too faint to be heard, as of a muted track: none is absurd, and both signs are frequent. */
+/** Returns true for floats that may be the samples of an almost silent sound, as of a muted track: all may be samples, and both signs are frequent. */
 export function areTinyFloats(floats: Float64Array): boolean {
   let [positive, negative, faint] = [0, 0, 0];
   for (const value of floats) {
@@ -43,16 +49,19 @@ export function areTinyFloats(floats: Float64Array): boolean {
   return faint > length * LEAST_FAINT_SHARE && leastOfSign > length * LEAST_SHARE_OF_SIGN;
 }
 
-/** Minimum number of wide floats. */
+/** Minimum number of floats from which {@link areOddFloats} judges. */
 const LEAST_WIDE_FLOATS = 33;
-/** Sizes of samples in floats of another scale: up to those of 16-bit integers. */
+/** Absolute value up to which a float other than 0 is not taken for a sample of another scale. */
 const LEAST_WIDE_FLOAT = 1e-9;
+/** Absolute value from which a float is not taken for a sample of another scale: that of 16-bit integers is the greatest. */
 const MOST_WIDE_FLOAT = 65_537;
+/** Minimum share of floats that may be samples of another scale. */
 const LEAST_PLAUSIBLE_SHARE = 0.97;
 
 /**
- * True for floats of a scale that is not decoded: almost all are 0 or of a plausible size, half are loud, and some are negative.
- * @param loud size from which a float is loud
+ * Returns true for floats that may be samples of a scale that is not decoded: almost all are 0 or of a plausible size, half are loud,
+ * and some are negative.
+ * @param loud absolute value from which a sample is loud
  */
 export function areOddFloats(
   length: number,
