@@ -19,13 +19,14 @@ import type { Redis } from '../store/redis.ts';
 import { AccountIds } from './account-ids.ts';
 import { KeyUses, noteKeyUse } from './key-uses.ts';
 
-/** Values of `default_audio` and `pinned_audio` (docs/protocol.md, "Audio formats"); an empty one removes the value. */
+/** Pattern of `default_audio` (docs/protocol.md, "Audio formats"); an empty text removes the format. */
 const HEARD_FORMAT = `^(${AUDIO_FORMAT_PATTERN})?$`;
+/** Pattern of `pinned_audio`; an empty text removes the format. */
 const SENT_FORMAT = `^(${INPUT_FORMAT_PATTERN})?$`;
-/** A URL without user and password, which would be shown with the account. */
+/** Pattern of a webhook URL. A user and a password are refused, because they would be shown with the account; an empty text removes the URL. */
 const WEBHOOK_URL = '^(https?://[^\\s/?#@\\\\]+([/?#]\\S*)?)?$';
 
-/** Fields of an account that clients see (docs/protocol.md §1). */
+/** Fields of an account that its clients are sent (docs/protocol.md §1). */
 export const AccountSchema = Type.Object({
   id: Type.Integer(),
   name: Type.String({ minLength: 1, maxLength: 200 }),
@@ -38,18 +39,18 @@ export const AccountSchema = Type.Object({
 export const StoredAccountSchema = Type.Object({
   ...AccountSchema.properties,
   created_at: Type.Optional(Type.String()),
-  /** Format for peers that never speak and name no format; Opus, if not set. */
+  /** Format that peers hear that have neither named a format nor sent audio; Opus by default. */
   default_audio: Type.Optional(Type.String({ pattern: HEARD_FORMAT })),
-  /** Format that its undeclared peers send, where the operator knows it. */
+  /** Format that peers send that have not named one, if the operator knows it. */
   pinned_audio: Type.Optional(Type.String({ pattern: SENT_FORMAT })),
   /** URL to which its events are sent (docs/operations/accounts.md, "Webhooks"). */
   webhook_url: Type.Optional(Type.String({ maxLength: 2048, pattern: WEBHOOK_URL })),
 });
 
-/** An account that has been made or changed. */
+/** Fields of an account after it was created or changed. */
 export const ChangedAccountSchema = Type.Object({
   ...StoredAccountSchema.properties,
-  /** Secret that signs its webhooks from now on: shown once, when the URL is set. */
+  /** Secret that signs the webhooks of the account from now on; it is shown only when the URL is set. */
   webhook_secret: Type.Optional(Type.String()),
 });
 
@@ -60,26 +61,26 @@ export type AccountChanges = Partial<Omit<Account, 'id' | 'created_at'>>;
 /** URL to which the events of an account are sent, and the secret that signs them (`whsec_` and base64). */
 export type Webhook = { url: string; secret: string };
 
-/** An API key as an operator sees it. The key itself is shown once, when it is made. */
+/** API key as an operator sees it. The key itself is shown only when it is made. */
 export const ApiKeySchema = Type.Object({
   id: Type.String(),
   created_at: Type.String(),
   last_used_at: Type.Optional(Type.String()),
 });
 export type ApiKey = Static<typeof ApiKeySchema>;
-/** A key that has just been made, with its text. */
+/** New API key: its id, and the key itself. */
 export type NewKey = { id: string; apiKey: string };
 
 const KEY_START = 'pl_';
 const KEY_ID_DIGITS = 16;
 
-/** Maximum number of accounts read in one turn of the event loop: about 3 ms, so that audio does not wait. */
+/** Maximum number of accounts read in one turn of the event loop, which takes about 3 ms: audio must not wait. */
 const LISTED_AT_ONCE = 100;
 
 const validator = Compile(StoredAccountSchema);
 const hashOf = (apiKey: string) => createHash('sha256').update(apiKey).digest('hex');
 
-/** Accounts and their API keys, in Redis. A key is kept only as its SHA-256: 256 random bits need no salt. */
+/** Accounts and their API keys in Redis. A key is stored as its SHA-256 alone, which needs no salt, because a key has 256 random bits. */
 export class Accounts {
   readonly #redis: Redis;
   readonly #ids: AccountIds;
@@ -90,7 +91,7 @@ export class Accounts {
     this.#ids = new AccountIds(redis, ACCOUNT_PREFIX);
   }
 
-  /** @throws {PartylineError} `bad_request` if the webhook URL is none */
+  /** Creates an account. @throws {PartylineError} `bad_request` if the webhook URL is malformed */
   async create(given: Omit<Account, 'id' | 'status' | 'created_at'>): Promise<ChangedAccount> {
     const id = await this.#ids.next();
     const created = { id, status: 'active', created_at: new Date().toISOString() } as const;
@@ -109,7 +110,7 @@ export class Accounts {
     return account;
   }
 
-  /** Returns whether Redis has an account beside the demo account, which a start makes in an empty Redis. */
+  /** Returns whether there is an account beside the demo account, which a gateway makes when it starts on an empty Redis. */
   async hasAny(): Promise<boolean> {
     const [accounts, demos] = await this.#redis.run((client) =>
       Promise.all([client.sCard(ALL_ACCOUNTS), client.exists(DEMO_ACCOUNT_ID)]),
@@ -117,14 +118,14 @@ export class Accounts {
     return accounts > demos;
   }
 
-  /** Returns all accounts, by id. */
+  /** Returns all accounts, ordered by id. */
   async list(): Promise<Account[]> {
     const accounts: Account[] = [];
     for await (const part of this.listInParts()) accounts.push(...part);
     return accounts;
   }
 
-  /** Yields all accounts, by id, some at a time, with a turn of the event loop between two parts. */
+  /** Yields all accounts in parts, ordered by id, with a turn of the event loop between two parts. */
   async *listInParts(): AsyncGenerator<Account[]> {
     const members = await this.#redis.run((client) => client.sMembers(ALL_ACCOUNTS));
     const ids = members.map(Number).toSorted((one, other) => one - other);
@@ -146,7 +147,7 @@ export class Accounts {
     return this.#write(id, changes, false);
   }
 
-  /** Accounts that have a webhook URL. */
+  /** Returns the ids of the accounts that have a webhook URL. */
   async listWithWebhook(): Promise<number[]> {
     const ids = await this.#redis.run((client) => client.sMembers(ACCOUNTS_WITH_WEBHOOK));
     return ids.map(Number);
@@ -160,7 +161,7 @@ export class Accounts {
   }
 
   /**
-   * Makes a new key for an account; this is the only time that it can be seen.
+   * Makes a new key for an account. It is not stored, so it cannot be shown again.
    * @param keep stores the key elsewhere before it becomes valid; if that fails, the key is not created
    * @throws {PartylineError} `not_found`, `bad_request` if the account is closed
    */
@@ -224,7 +225,7 @@ export class Accounts {
     if (!isFound) throw new PartylineError('not_found', `There is no key ${keyId}.`);
   }
 
-  /** Returns the account of a key. */
+  /** Returns the account of a key, and notes the use of the key; undefined if the key is not valid. */
   async findByKey(apiKey: string): Promise<{ account: Account; keyId: string } | undefined> {
     const hash = hashOf(apiKey);
     const fields = await this.#redis.run(async (client) => {
@@ -242,7 +243,7 @@ export class Accounts {
     return account && { account, keyId: hash.slice(0, KEY_ID_DIGITS) };
   }
 
-  /** Returns the account of a key whose token or invitation is used, which is a use of the key; undefined if the key is not valid. */
+  /** Returns the account of a key whose token or invitation is used, and notes the use of the key; undefined if the key is not valid. */
   async findByKeyId(accountId: number, keyId: string): Promise<Account | undefined> {
     const fields = await this.#redis.run(async (client) => {
       const [stored, hashes] = await Promise.all([
@@ -280,7 +281,7 @@ const noAccount = (id: number) => new PartylineError('not_found', `There is no a
 const closedForGood = (id: number) =>
   new PartylineError('bad_request', `Account ${id} is closed permanently.`);
 
-/** Formats that were stored before but are not accepted are left out, so that the account can be read and changed. */
+/** Reads the fields of an account. A stored format that is no longer accepted is left out, so that the account can be read and changed. */
 function parseAccount(fields: Record<string, string>): Account | undefined {
   if (fields['id'] === undefined) return undefined;
   const account = { ...fields, id: Number(fields['id']) };

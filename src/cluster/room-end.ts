@@ -4,25 +4,29 @@ import type { Timings } from '../../config/timings.ts';
 import type { NodePipe } from '../media/node-pipe.ts';
 import type { RoomState } from './room-state.ts';
 
-/** This node's side of a room: its producers, and its handling of those of other nodes. */
+/** A room on this node, as its pipes to other nodes see it. */
 export type RoomEnd = {
-  /** The id of this node. */
+  /** Id of this node. */
   readonly node: string;
-  /** Producers of this node: id → peer. */
+  /** Peers of this node's producers, by the id of the producer. */
   readonly producers: ReadonlyMap<string, string>;
   /** Returns whether a producer of this node has been announced, so that it may send. */
   isRunning(producerId: string): boolean;
-  /** True while this node has anybody in the room, and a router for it. */
+  /** True while this node has peers in the room, and a router for it. */
   readonly isOpen: boolean;
-  /** Returns where this node receives from one that has these families; undefined if no pipe can lead there. */
+  /** Returns the address at which this node receives from a node with these address families; undefined if there is none in common. */
   addressFor(families: RoomState['families']): ListenAddress | undefined;
   openPipe(address: ListenAddress): Promise<NodePipe>;
-  /** Called when this node's end has changed and must be announced. */
+  /** Called when this node's end of a pipe has changed, so that the state of the room must be written. */
   changed(): void;
-  /** @param isRunning returns true if the first packets of the producer may be from the middle of a stream */
+  /**
+   * Called when a producer of another node has been piped to this one.
+   * @param isRunning returns true if its first packets may be from the middle of a stream
+   */
   heard(peer: string, producerId: string, isRunning: () => boolean): Promise<void>;
+  /** Called when such a producer has ended. */
   unheard(producerId: string): void;
-  /** Called at each check of a pipe to a node, with whether nothing comes back over it. */
+  /** Called at each check of a pipe to a node. @param isSilent true if the node receives nothing of what is sent to it */
   noteSilent(node: string, isSilent: boolean): void;
   readonly log: FastifyBaseLogger;
   readonly timings: Timings['pipes'];

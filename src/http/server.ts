@@ -22,23 +22,22 @@ import { watchHandshakes } from './tls-handshakes.ts';
 import { upgradeInSlices } from './upgrade-slices.ts';
 
 /**
- * Messages longer than this are refused by ws itself with close code 1009. Those between 64 KiB (`MAX_MESSAGE_BYTES`) and this are
- * refused by the session, which first sends an `error`. A connection that never ends a message may hold this much memory; no budget
- * counts it.
+ * Maximum length of a message that ws accepts; it closes with 1009 for a longer one. A message between `MAX_MESSAGE_BYTES` (64 KiB) and
+ * this length is refused by the session, which first sends an `error`. An unfinished message may take as much memory, which no
+ * budget counts.
  */
 const MAX_PAYLOAD_BYTES = 128 * 1024;
-/** Maximum number of fragments of a message: ws keeps each, and with it the whole chunk that was read. ws closes with 1008. */
+/** Maximum number of fragments of a message. ws keeps each, and with it the whole chunk in which it came; it closes with 1008 beyond that. */
 const MAX_FRAGMENTS = 1024;
 /**
- * Maximum number of answers to pings that wait for a client, which is then cut off: those to the 1000 pings that control-limit.ts
- * admits, and to the 10,900 empty pings (6 bytes each) that one read of 64 KiB may hold. With the longest payload, 125 bytes, they take
- * 1.5 MB.
+ * Maximum number of pongs that wait to be sent to a client; with more it is disconnected. `control-limit.ts` admits 1000 pings, and one
+ * read of 64 KiB may contain 10,900 more (empty ones, of 6 bytes). With the longest payload, 125 bytes, these pongs take 1.5 MB.
  */
 const MAX_PENDING_PONGS = 12_000;
 /**
- * Maximum number of chunks that the message being received may lie in: 1024 chunks are 64 KiB in segments of 64 bytes. Each chunk takes
- * up to 1 KB of memory. ws joins them by `Array.shift`, which moves the whole array once there are more than about 8000: a message of 64 KiB in
- * TLS records of one byte blocked the event loop for seconds. ws closes with 1008.
+ * Maximum number of chunks of an unfinished message: 1024 chunks are 64 KiB in segments of 64 bytes. Each takes up to 1 KB of memory.
+ * ws joins them with `Array.shift`, which moves the whole array if there are more than about 8000: a message of 64 KiB in TLS
+ * records of one byte blocked the event loop for seconds. ws closes with 1008 beyond the limit.
  */
 const MAX_BUFFERED_CHUNKS = 1024;
 const webSocketOptions = {
@@ -51,22 +50,22 @@ const webSocketOptions = {
   maxBufferedChunks: MAX_BUFFERED_CHUNKS,
 };
 
-/** Interval at which requests are looked for that take too long to arrive, ms. */
+/** Interval at which Node looks for requests that take too long to arrive, ms. */
 const CHECK_EVERY_MS = 1000;
 
-/** The longest body is a token's request for 100 rooms; an offer of WHIP has a few KB. */
+/** Maximum body of a request: the longest asks for a token for 100 rooms; an offer of WHIP has a few KB. */
 const BODY_LIMIT_BYTES = 64 * 1024;
 
-/** A name of 128 characters, each percent-encoded as four bytes. */
+/** Maximum length of a parameter in a path: a name of 128 characters, each percent-encoded as four bytes. */
 const MAX_PARAM_LENGTH = 128 * 4 * 3;
 
-/** Paths of files whose names have a hash of their contents, and of their source maps. */
+/** Paths of files whose names contain a hash of their contents, and of the source maps of these files. */
 const HASHED_FILE = /\/assets\/[^/]+-[\w-]{8}\.\w+(\.map)?$/;
 const KEPT_FOR_A_YEAR = 'public, max-age=31536000, immutable';
 
 /**
- * Creates the server without opening a port. Log lines hold the path without the query, because that of `/ws` has the API key.
- * Fastify's own request log is off: visitors.ts logs requests, since it knows the client.
+ * Creates the server without opening a port. Log lines contain the path without the query, because the query of `/ws` contains the
+ * API key. Fastify's own request log is off: `visitors.ts`, which knows the client, logs requests.
  */
 export async function newServer(
   settings: Settings,
@@ -112,7 +111,7 @@ export async function newServer(
   return Fastify({ ...options, https: { ...tls, ...limits } });
 }
 
-/** Returns a request's target without the scheme and host that clients may, and proxies do, put before the path (RFC 9112 §3.2.2). */
+/** Returns the target of a request without the scheme and the host, which proxies put before the path (RFC 9112 §3.2.2). */
 function originForm(target: string): string {
   const path = target.replace(/^https?:\/\/[^/?#]+/i, '');
   return path.startsWith('?') || path === '' ? `/${path}` : path;
@@ -126,7 +125,7 @@ async function readCertificate(cert: string, key: string) {
   }
 }
 
-/** URL at which a person on this machine can open the gateway's page. */
+/** Returns the URL at which a browser on this machine can open the gateway's page. */
 export function urlOf(server: FastifyInstance, { HOST: host, TLS_CERT: cert }: Settings): string {
   const scheme = cert === '' ? 'http' : 'https';
   const { port } = server.server.address() as AddressInfo;
@@ -136,7 +135,7 @@ export function urlOf(server: FastifyInstance, { HOST: host, TLS_CERT: cert }: S
 
 /**
  * Registers WebSockets and the pages, and does upgrades in slices.
- * @param preClose ends all sessions, before the server closes
+ * @param preClose called before the server closes; ends all sessions
  * @param slices scheduler that shares the event loop between clients
  */
 export async function registerPlugins(
@@ -160,8 +159,8 @@ export async function registerPlugins(
     root: fileURLToPath(new URL('../../build/web', import.meta.url)),
     // /admin is redirected to /admin/, because its files are relative to that.
     redirect: true,
-    // A page loads its audio files again when it needs them, perhaps hours later, when the gateway
-    // may be a newer one that lacks them: the cache must have them.
+    // An open page may load these files hours later from a newer gateway, which no longer has
+    // them, so the browser must keep them in its cache.
     setHeaders: (reply, path) => {
       if (HASHED_FILE.test(path)) reply.header('cache-control', KEPT_FOR_A_YEAR);
     },

@@ -5,8 +5,8 @@ import { readSettings } from '../../config/settings.ts';
 import { keepCertificate } from './lan-certificate.ts';
 
 /**
- * `npm start -- --lan`: a gateway that other devices of this network reach over TLS, so that their browsers
- * give it a microphone.
+ * Settings of `npm start -- --lan`: other devices of the network reach the gateway over TLS, without which their browsers would not
+ * let a page use the microphone.
  */
 
 type Environment = Record<string, string | undefined>;
@@ -16,9 +16,9 @@ const ON_THIS_MACHINE = ['localhost', '127.0.0.1', '::1'];
 const HOST_NAME = /^[a-z\d]([a-z\d.-]*[a-z\d])?$/i;
 
 /**
- * Returns the environment of a gateway that serves the local network. `HOST` and a certificate that the
- * operator has set are kept.
- * @throws {SettingsError} if the settings are wrong; {Error} if the data folder cannot be used
+ * Returns the environment of a gateway that serves the local network. `HOST`, `TLS_CERT` and `TLS_KEY` are kept if they are set.
+ * @throws {SettingsError} if a setting is wrong
+ * @throws {Error} if the data folder cannot be used
  */
 export async function serveLan(environment: Environment): Promise<Environment> {
   const { TLS_CERT: cert, TLS_KEY: key, DATA_DIR: dataDir } = readSettings(environment);
@@ -30,8 +30,8 @@ export async function serveLan(environment: Environment): Promise<Environment> {
 }
 
 /**
- * Returns the addresses at which other devices reach a gateway on this machine, IPv4 first: they are easier to type.
- * @param host on which it listens
+ * Returns the addresses at which other devices reach a gateway on this machine. IPv4 comes first, because its addresses are easier to type.
+ * @param host value of `HOST`
  */
 export function lanAddresses(host: string, interfaces: Interfaces = networkInterfaces()): string[] {
   const [_loopback, ...others] = ownAddresses(interfaces).map(({ ip }) => ip);
@@ -47,13 +47,13 @@ export function urlAt(address: string, url: string): string {
   return `${protocol}//${isIPv6(address) ? `[${address}]` : address}${port === '' ? '' : `:${port}`}`;
 }
 
-/** A kernel without IPv6 has none of its addresses, and cannot listen on `::`. */
+/** Returns the value of `HOST` for all addresses: `::` also takes IPv4, but a kernel without IPv6, which has no such address, refuses it. */
 function everyAddress(): string {
   const all = Object.values(networkInterfaces()).flatMap((addresses) => addresses ?? []);
   return all.some(({ address }) => isIPv6(address)) ? '::' : '0.0.0.0';
 }
 
-/** Names of this machine in its network; `.local` is what phones find by multicast DNS. */
+/** Returns the names of this machine in its network; phones find the one in `.local` by multicast DNS. */
 function namesOf(host: string): string[] {
   if (!HOST_NAME.test(host)) return [];
   return host.includes('.') ? [host] : [host, `${host}.local`];

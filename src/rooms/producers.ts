@@ -5,14 +5,14 @@ import { mediaLost } from '../media/webrtc-leg.ts';
 import type { Peer, RoomProducer } from './peer.ts';
 
 export type ProducersParts = {
-  /** Leads the audio of the router's producers to the mixer. */
+  /** Passes the audio of the router's producers to the mixer. */
   downlink: Downlink;
   /** Returns whether a peer is in the room on this node. */
   isHere: (name: string) => boolean;
   /** Returns whether a peer is in the room, on any node. */
   isInRoom: (name: string) => boolean;
   speakerOf: (name: string) => number;
-  /** Called when a producer of a peer on another node has been added, so that the peer is a speaker of the mixer; before its first packet. */
+  /** Called before the first packet of a producer of another node, whose peer is a speaker of the mixer by then. */
   onRemoteAdded: (name: string) => void;
   /** Called when a producer has ended. */
   onRemoved: (id: string) => void;
@@ -21,10 +21,10 @@ export type ProducersParts = {
   log: FastifyBaseLogger;
 };
 
-/** A producer that is about to be heard, and its state meanwhile. */
+/** Producer that is being connected to the mixer. `outcome` tells whether it still is to be heard then. */
 type PendingProducer = { readonly owner: Peer; outcome: 'heard' | 'ended' | 'lost' };
 
-/** Producers of a room on this node's router, of its peers and of other nodes, and the browsers that hear them. */
+/** Producers on this node's router of a room: those of its peers, and those piped from other nodes; and the browsers that hear them. */
 export class Producers {
   readonly #parts: ProducersParts;
   readonly #downlink: Downlink;
@@ -32,9 +32,9 @@ export class Producers {
   readonly #budgets = new WeakMap<Peer, RtpBudget>();
   /** Producers that are heard, by id. */
   readonly #producers = new Map<string, RoomProducer>();
-  /** Producers of peers of this node that the mixer is about to hear, with their owners. */
+  /** Producers of peers of this node that are being connected to the mixer, by id. */
   readonly #opening = new Map<string, PendingProducer>();
-  /** Names of peers by the ids of their producers on other nodes; not all are heard. */
+  /** Names of peers by the ids of their producers on other nodes, also of those that are not heard yet. */
   readonly #remote = new Map<string, string>();
 
   constructor(parts: ProducersParts) {
@@ -63,9 +63,9 @@ export class Producers {
   }
 
   /**
-   * Connects a producer of a peer of this node to the mixer, which takes a moment.
+   * Connects a producer of a peer of this node to the mixer. Resolves when the mixer hears it.
    * @param onExceeded called once if the producer has sent more than its budget for too long
-   * @returns false if it has ended meanwhile, for example with its peer; nothing of it is left
+   * @returns false if the producer has ended meanwhile, for example with its peer; nothing of it is left then
    * @throws {PartylineError} `media_lost` if the router has closed meanwhile
    */
   async open(peer: Peer, id: string, onExceeded: () => void): Promise<boolean> {
@@ -84,7 +84,7 @@ export class Producers {
     return opening.outcome === 'heard';
   }
 
-  /** Returns the budget of a peer: another producer does not begin another budget. */
+  /** Returns the budget of a peer, which all of its producers share. */
   #budgetOf(peer: Peer): RtpBudget {
     const budget = this.#budgets.get(peer) ?? this.#newBudget();
     this.#budgets.set(peer, budget);
@@ -95,7 +95,7 @@ export class Producers {
     return new RtpBudget(this.#parts.rtpEndAfterMs, performance.now());
   }
 
-  /** Offers a producer to the browsers, once. */
+  /** Offers a producer to the browsers, unless it has been offered. */
   add(producer: RoomProducer): void {
     if (this.#producers.has(producer.id)) return;
     this.#producers.set(producer.id, producer);
@@ -123,7 +123,7 @@ export class Producers {
   }
 
   /**
-   * Connects a producer of another node, unless its peer has not left this node yet.
+   * Connects a producer of another node; if its peer still is on this node, {@link hearRemote} does so later.
    * @param isRunning returns true if its first packets here may be from the middle of a stream
    */
   async addRemote(name: string, id: string, isRunning: () => boolean): Promise<void> {
@@ -137,11 +137,11 @@ export class Producers {
     if (this.#producers.has(id)) this.#remove(id);
   }
 
-  /** Connects the producers of a peer on other nodes, because it has left this one. */
+  /** Connects the producers that a peer has on other nodes; to be called when it has left this one. */
   hearRemote(name: string): void {
     for (const [id, of] of this.#remote) {
       if (of !== name) continue;
-      // It was announced here before, and may have sent since.
+      // The producer was announced earlier, and may have sent packets since.
       this.#hear(name, id, () => true).catch((fault: unknown) => {
         // Requests of a producer that has ended meanwhile are rejected.
         if (this.#remote.has(id))
@@ -159,12 +159,13 @@ export class Producers {
     this.#producers.clear();
   }
 
-  /** Connects a producer of another node. A peer that moves between nodes is heard from this node until it has left it. */
+  /** Connects a producer of another node, unless its peer still is on this node, from which it is heard until it has left. */
   async #hear(name: string, id: string, isRunning: () => boolean): Promise<void> {
     const { isHere, isInRoom, speakerOf, onRemoteAdded } = this.#parts;
-    // It may have left while its producer was piped: a speaker number would never be released.
+    // The peer may have left while its producer was piped. Its speaker number would then never be
+    // released.
     if (isHere(name) || !isInRoom(name)) return;
-    // A peer of another node is ended by that node.
+    // Its own node ends a peer that exceeds its budget.
     const options = { budget: this.#newBudget(), onExceeded: () => {}, isRunning };
     const added = this.#downlink.add(name, speakerOf(name), id, options);
     onRemoteAdded(name);

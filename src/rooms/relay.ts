@@ -2,7 +2,7 @@ import { counters } from '../counters.ts';
 import type { Slices } from '../slices.ts';
 import { RelayActiveSpeakers } from './relay-active-speakers.ts';
 
-/** A WebSocket peer of this node, as far as messages of unknown formats concern it. */
+/** WebSocket peer of this node, as the relay of messages of unknown formats sees it. */
 export type RelayListener = {
   readonly peer: string;
   /** False while the peer is sent audio of known formats. */
@@ -16,7 +16,7 @@ export type RelayParts = {
   slices: Slices;
   /** Number of other nodes that have the room. */
   countNodes: () => number;
-  /** Sends a message to all of them. */
+  /** Sends a message to all nodes that have the room. */
   sendToNodes: (peer: string, message: Buffer) => void;
   /** Charges the account of the room. @returns false if its budget is used up */
   charge: (cost: number) => boolean;
@@ -28,20 +28,22 @@ export type RelayParts = {
   holdMs: number;
 };
 
-/** Bytes that cost as much to copy to a listener as a message itself. */
+/** Number of bytes whose copy to a listener costs as much as the delivery of an empty message. */
 const BYTES_PER_COST = 4096;
 /** Number of listeners that can be asked whether they accept a message at the cost of one delivery. */
 const ASKED_PER_COST = 25;
 /** Cost of deliveries in one slice before other work gets its turn: about 1 ms. */
 const COST_PER_TASK = 64;
-/** Number of listeners above which a room reuses its list of accepting listeners for a while; asking one takes 0.5 µs. */
+/** Number of listeners above which a room reuses its list of accepting listeners, because asking one takes 0.5 µs. */
 const ALWAYS_ASKED = 32;
+/** Time for which that list is reused, ms. */
 const ASK_EVERY_MS = 20;
 
-/** Memory of messages that wait for the event loop, and their age. */
+/** Maximum memory of messages that wait for their delivery, bytes. */
 const MAX_WAITING_BYTES = 4 << 20;
+/** Maximum time for which a message waits for its delivery, ms. */
 const MAX_WAITING_MS = 2500;
-/** Bytes added to the length of each message, so that small ones are bounded in number, too. */
+/** Bytes added to the length of each waiting message, so that the number of small ones is limited, too. */
 const OVERHEAD_BYTES = 1024;
 
 /** A message and the listeners that accept it: each task delivers it to `perTask` of them, from index `next`. */
@@ -67,8 +69,8 @@ export function takersOf(listeners: Iterable<RelayListener>, from: string): Rela
 }
 
 /**
- * Messages of unknown formats in one room: relayed unchanged and in order, beside the mixer and the router, which know nothing of
- * them. One message to many listeners is work that grows with the room: it is charged to the account, and done in slices.
+ * Relay of messages of unknown formats in one room. It passes them on unchanged and in order, without the mixer and the router. The
+ * work for a message grows with the number of listeners, so it is charged to the account, and done in slices.
  */
 export class Relay {
   readonly #parts: RelayParts;
@@ -95,7 +97,7 @@ export class Relay {
     this.#known = undefined;
   }
 
-  /** A peer of this node sends a message. */
+  /** Relays a message of a peer of this node to all nodes. */
   send(peer: string, message: Buffer): void {
     const { countNodes, sendToNodes } = this.#parts;
     const nodes = countNodes();
@@ -103,7 +105,7 @@ export class Relay {
     this.receive(peer, message);
   }
 
-  /** A peer of any node has sent a message. */
+  /** Delivers a message of a peer of any node to the listeners of this node. */
   receive(peer: string, message: Buffer): void {
     const { slices, isInRoom, onActiveSpeakersChanged } = this.#parts;
     const nowMs = performance.now();
@@ -123,8 +125,8 @@ export class Relay {
   }
 
   /**
-   * Returns listeners that may accept a message. In a large room the list is up to a moment old and includes the
-   * sender, so each listener is checked again at delivery.
+   * Returns the listeners that may accept a message. In a large room the list is up to {@link ASK_EVERY_MS} old and may include the
+   * sender, so each listener is checked again at the delivery.
    * @returns undefined if the budget does not cover checking the listeners
    */
   #takersOf(peer: string, nowMs: number): readonly RelayListener[] | undefined {
@@ -145,7 +147,7 @@ export class Relay {
     return isPaid;
   }
 
-  /** Drops the oldest messages while the event loop does not keep up. */
+  /** Drops the oldest messages beyond the limits of time and memory. */
   #dropOldest(): void {
     const nowMs = performance.now();
     for (let oldest = this.#waiting[0]; oldest; oldest = this.#waiting[0]) {

@@ -16,7 +16,7 @@ function readScript(name: string): string {
   return text.replaceAll(INCLUDE, (_line, included: string) => readScript(`includes/${included}`));
 }
 
-/** A script that is sent to Redis by its hash, and in full only if Redis does not have it. */
+/** Defines a command that runs a script. Redis is sent the hash of the script, and its text only if Redis does not have it. */
 const script = (name: string) =>
   defineScript({
     SCRIPT: readScript(name),
@@ -27,7 +27,7 @@ const script = (name: string) =>
     transformReply: (reply: unknown) => reply,
   });
 
-/** Commands of a client that run scripts, by their names. */
+/** Commands that run scripts, by the names that they have as methods of a client. */
 export const SCRIPTS = {
   addFirstSigningKey: script('accounts/add-first-signing-key'),
   endDemoTurn: script('accounts/end-turn'),

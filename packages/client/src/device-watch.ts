@@ -1,6 +1,6 @@
 import type { SoundSettings } from './room-audio.ts';
 
-/** Time in which the caller may take another microphone before the loss of the last one is reported, ms. */
+/** Time in which the page may choose another microphone before the loss of the last one is reported, ms. */
 const GRACE_MS = 1000;
 
 type DeviceHandlers = {
@@ -26,18 +26,18 @@ export class DeviceWatch {
   }
 
   /**
-   * Watches the microphone of the settings, which has changed. A track that its owner stops does not count as
+   * Watches the microphone of the settings; to be called when it has changed. A track that the page stops does not count as
    * unplugged.
    */
   microphoneChanged(): void {
     this.#microphone.abort();
     this.#microphone = new AbortController();
     const { signal } = this.#microphone;
-    const say = () => {
+    const report = () => {
       if (!signal.aborted)
         this.#handlers.fault('The microphone is gone, or may not be used: nobody hears you.');
     };
-    const ended = () => void setTimeout(say, GRACE_MS);
+    const ended = () => void setTimeout(report, GRACE_MS);
     this.#settings.microphone?.addEventListener('ended', ended, { signal });
   }
 
@@ -49,8 +49,8 @@ export class DeviceWatch {
   async #look(): Promise<void> {
     const { speakerId } = this.#settings;
     if (speakerId === '') return; // the browser follows the default ones
-    // A browser that lists no devices, or hides their ids (the page may not use them now), cannot
-    // tell that speakers are gone. It hides those of all audio devices, or none.
+    // A browser that lists no devices, or hides their ids because the page may not use them now,
+    // does not show that speakers are gone. It hides the ids of all audio devices, or of none.
     const devices = await navigator.mediaDevices.enumerateDevices().catch(() => undefined);
     const firstOfAudio = devices?.find(({ kind }) => kind !== 'videoinput');
     if (!devices || firstOfAudio?.deviceId === '') return;
@@ -61,7 +61,7 @@ export class DeviceWatch {
       return;
     this.#settings.speakerId = '';
     this.#handlers.fault('The speakers are gone: sound is played by the default ones.');
-    // The browser reports it if the default speakers fail, too.
+    // A failure of the default speakers is reported elsewhere.
     await this.#handlers.speakerChanged().catch(() => undefined);
   }
 }

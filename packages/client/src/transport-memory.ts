@@ -4,12 +4,12 @@ const DAY_MS = 24 * 60 * 60_000;
 const KEY = 'partyline-blocked-networks';
 const MAX_NETWORKS = 20;
 
-/** Time until which a network counts as blocked (Unix time in ms), by gateway and network. */
+/** Times until which networks count as blocked, Unix time in ms, by gateway and network. */
 type Blocked = Record<string, number>;
 
 /**
- * Remembers in localStorage for a day the networks on which WebRTC did not reach a gateway.
- * @param gateway its origin
+ * Remembers in localStorage, for a day, the networks on which WebRTC did not reach a gateway.
+ * @param gateway origin of the gateway
  */
 export function transportMemory(gateway: string): TransportMemory {
   const nameOf = (network: string) => `${gateway} ${network}`;
@@ -30,7 +30,7 @@ function read(): Blocked {
   try {
     return (JSON.parse(localStorage.getItem(KEY) ?? '{}') ?? {}) as Blocked;
   } catch {
-    return {}; // storage is forbidden, or holds something else
+    return {}; // the page may not use the storage, or it contains something else
   }
 }
 
@@ -38,6 +38,6 @@ function write(blocked: Blocked): void {
   try {
     localStorage.setItem(KEY, JSON.stringify(blocked));
   } catch {
-    // Storage is forbidden: the network is tried again each time.
+    // The page may not use the storage: WebRTC is tried again each time.
   }
 }

@@ -2,10 +2,10 @@ import type { Connection, SendRequest } from './connection.ts';
 import { defer } from './deferred.ts';
 import { RequestError } from './errors.ts';
 
-/** Requests that cannot be repeated: if the answer is lost, it is unknown whether the request was executed. */
+/** Types of requests that must not be sent twice: if the answer is lost, it is unknown whether the gateway executed the request. */
 const ASKED_ONCE = new Set<string>(['connect_transport', 'produce', 'join']);
 
-/** Requests of one room, over consecutive connections; without a connection they wait for the next. */
+/** Sends the requests and the audio of one room over one connection after another. While there is no connection, requests wait. */
 export class Wire {
   #connection = defer<Connection>();
   #present: Connection | undefined;
@@ -28,9 +28,9 @@ export class Wire {
   }
 
   /**
-   * Sends a request, and repeats it over the next connection if this one is lost. Gives up a connection without an answer.
-   * @throws {RequestError} refused; `left` if the room is closed; or lost, if the room was closed meanwhile
-   * or it cannot be asked twice
+   * Sends a request, and repeats it over the next connection if this one is lost. A connection over which no answer comes is given up.
+   * @throws {RequestError} if the request is refused; `left` if the room is closed; `disconnected` or `timeout` if the answer is lost and
+   *   the request must not be repeated, or the room was closed meanwhile
    */
   readonly request: SendRequest = async (request) => {
     const isAskedOnce = ASKED_ONCE.has(request.type);
@@ -45,7 +45,7 @@ export class Wire {
       } catch (error) {
         const isLost = isUnanswered(error);
         if (isAskedOnce && !isLost) this.#inDoubt -= 1;
-        if (isLost) connection.fail(error.message); // has no effect if it has ended
+        if (isLost) connection.fail(error.message); // has no effect if the connection has ended
         if (!isLost || isAskedOnce || this.#closed) throw error;
       }
     }
@@ -68,12 +68,13 @@ export class Wire {
     return this.#present?.sendFrame(frame) ?? false;
   }
 
-  /** Notes that the connection is lost. */
+  /** Notes that the connection is lost: requests wait for {@link resume}. */
   suspend(): void {
     this.#leave();
     this.#connection = defer();
   }
 
+  /** Sends waiting and later requests over a new connection. */
   resume(connection: Connection): void {
     this.#present = connection;
     connection.onFrame = this.#onFrame;
@@ -91,7 +92,7 @@ export class Wire {
   #leave(): void {
     const present = this.#present;
     this.#present = undefined;
-    // After a move the room that has been entered receives over the same connection.
+    // After a move to another room, that room receives over the same connection.
     if (present && present.onFrame === this.#onFrame) present.onFrame = undefined;
   }
 }

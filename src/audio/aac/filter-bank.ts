@@ -3,7 +3,7 @@ import { Imdct } from './imdct.ts';
 export const FRAME_SAMPLES = 1024;
 const SHORT_SAMPLES = 128;
 const SHORT_WINDOWS = 8;
-/** Position of the first short window after the middle of the previous frame, samples. */
+/** Position of the first short window in its block, samples. */
 const SHORT_FROM = (FRAME_SAMPLES - SHORT_SAMPLES) / 2;
 const BESSEL_TERMS = 50;
 
@@ -43,7 +43,7 @@ const SLOPES = {
   sine: { long: sineSlope(FRAME_SAMPLES), short: sineSlope(SHORT_SAMPLES) },
   kbd: { long: kbdSlope(FRAME_SAMPLES, 4), short: kbdSlope(SHORT_SAMPLES, 6) },
 };
-/** Returns the half of a long window beside a short one: zeros, the slope of the short window, then ones. */
+/** Returns the half of a long window that is next to a short one: zeros, the slope of the short window, then ones. */
 const besideShort = (slope: Slope): Slope => {
   const long = new Float32Array(FRAME_SAMPLES).fill(1);
   long.fill(0, 0, SHORT_FROM);
@@ -57,12 +57,13 @@ const SHORT_SLOPES = {
 const LONG = new Imdct(FRAME_SAMPLES);
 const SHORT = new Imdct(SHORT_SAMPLES);
 
-/** Converts the spectra of one channel to samples: each window overlaps the previous one. */
+/** Converts the spectra of one channel to samples by overlapping windows. */
 export class FilterBank {
+  /** Second half of the last block, which overlaps the next one. */
   readonly #overlap = new Float32Array(FRAME_SAMPLES);
   #shape: WindowShape = 'sine';
 
-  /** @returns 1024 samples, in a new array */
+  /** Converts the spectrum of one frame. @returns 1024 samples, in a new array */
   synthesize(spectrum: Float32Array, sequence: WindowSequence, shape: WindowShape): Float32Array {
     const block = new Float32Array(2 * FRAME_SAMPLES);
     if (sequence === 'short') this.#synthesizeShort(spectrum, shape, block);

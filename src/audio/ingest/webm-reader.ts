@@ -22,7 +22,7 @@ const CODEC_PRIVATE = 0x63a2;
 const MAX_ID_BYTES = 4;
 const MAX_SIZE_BYTES = 8;
 const MAX_TRACKS_BYTES = 1 << 16;
-/** Head of a block: the track's number, a time, flags (RFC 9559 §10.1). */
+/** Length of the time and the flags in the head of a block, behind the number of its track (RFC 9559 §10.1). */
 const TIME_AND_FLAGS_BYTES = 3;
 const MAX_BLOCK_HEAD_BYTES = MAX_SIZE_BYTES + TIME_AND_FLAGS_BYTES;
 const LACING_FLAGS = 0x06;
@@ -33,14 +33,14 @@ type State =
   | { name: 'head' }
   | { name: 'skip'; leftBytes: number }
   | { name: 'tracks' }
-  /** Head of a block, which shows whether the block is of the track that is read. */
+  /** Head of a block, which tells the track of the block. */
   | { name: 'blockHead'; sizeBytes: number }
   | { name: 'block' };
 
 /**
- * Reads Opus in WebM or other Matroska (RFC 9559): hands on each packet as soon as its block is complete, because clusters may be of
- * unknown size or last for seconds. No stack is needed: elements that contain blocks are entered, all others are skipped, and
- * where one ends the next begins.
+ * Reader of Opus in WebM or other Matroska (RFC 9559). It hands on each packet as soon as its block is complete, because clusters may
+ * be of unknown size or last for seconds. It needs no stack: it enters elements that contain blocks, skips all others, and expects
+ * another element where one ends.
  */
 export class WebmReader implements ContainerReader {
   readonly #onPacket: PacketSink;
@@ -82,7 +82,7 @@ export class WebmReader implements ContainerReader {
     return skipped;
   }
 
-  /** Reads the collected bytes, whose number is that which the state needs. */
+  /** Reads the collected bytes, which are as many as the state needs. */
   #read(): void {
     const bytes = this.#collected.bytes;
     switch (this.#state.name) {
@@ -128,7 +128,7 @@ export class WebmReader implements ContainerReader {
     if (!this.#isEbml) throw new Error('The stream does not begin with an EBML header.');
     this.#next();
     if (id === SEGMENT || id === CLUSTER || id === BLOCK_GROUP) return;
-    if (sizeBytes === undefined) throw new Error('An element does not say how long it is.');
+    if (sizeBytes === undefined) throw new Error('The size of an element is unknown.');
     if (id === EBML) this.#track = undefined;
     if (id === TRACKS && sizeBytes > MAX_TRACKS_BYTES)
       throw new Error('The list of tracks is too long.');
@@ -166,7 +166,7 @@ export class WebmReader implements ContainerReader {
   }
 }
 
-/** Returns the length of a number, by its first byte: one more than the leading zero bits (RFC 8794 §4). */
+/** Returns the length of a number from its first byte, bytes: one more than its leading zero bits (RFC 8794 §4). */
 function lengthOfVint(first: number, most: number): number {
   const length = Math.clz32(first) - 23;
   if (length > most) throw new Error('Not EBML: there is no element where one should begin.');
@@ -211,12 +211,12 @@ function uintOf(bytes: Buffer): number {
   return value;
 }
 
-/** Yields the elements of which bytes consist, not those within them. */
+/** Yields the elements of which bytes consist, without the elements inside them. */
 function* elementsOf(bytes: Buffer): Generator<{ id: number; content: Buffer }> {
   for (let at = 0; at < bytes.length;) {
     const idBytes = lengthOfVint(bytes[at]!, MAX_ID_BYTES);
     const size = readVint(bytes, at + idBytes);
-    if (size?.value === undefined) throw new Error('An element does not say how long it is.');
+    if (size?.value === undefined) throw new Error('The size of an element is unknown.');
     const contentAt = at + idBytes + size.length;
     const end = contentAt + size.value;
     if (end > bytes.length) throw new Error('An element is longer than the one around it.');

@@ -2,7 +2,7 @@ import type { JitterBufferLimits } from '../../rtp/jitter-buffer.ts';
 import type { TickReport } from './mix-engine.ts';
 import type { MixPacket, MixPlan, Opening, SpeakerId } from './mix-plan.ts';
 
-/** Messages to and from a mixing thread: many small items in one message, with their bytes in one shared buffer. */
+/** Messages to and from a mixing thread. One message contains many items, whose bytes are in one buffer. */
 
 /** Number by which a thread identifies a room. */
 export type RoomId = number;
@@ -32,7 +32,7 @@ export type MixEvent =
   | { answer: 'ticked'; room: RoomId; report: TickReport }
   | { answer: 'fault'; fault: unknown };
 
-/** A type whose buffers are replaced by slices of the batch. */
+/** Type in which buffers are replaced by slices of the batch. */
 type Sliced<T> = T extends Buffer ? Slice : T extends object ? { [K in keyof T]: Sliced<T[K]> } : T;
 
 /** One message between threads. */
@@ -60,7 +60,7 @@ export class BatchWriter<T> {
     return { at, length: bytes.length };
   }
 
-  /** Returns the message, to be posted with its bytes transferred, and begins another. */
+  /** Returns the message, whose bytes the caller transfers when it posts it, and begins another. */
   take(): MixBatch<T> {
     const bytes = new Uint8Array(this.#length);
     let at = 0;

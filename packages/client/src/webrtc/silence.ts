@@ -1,4 +1,4 @@
-/** A track without sound, for a peer that has no microphone. */
+/** Silent track, for a peer without a microphone. */
 export type Silence = { track: MediaStreamTrack; close: () => void };
 
 export function openSilence(): Silence {
@@ -10,7 +10,7 @@ export function openSilence(): Silence {
   const [track] = destination.stream.getAudioTracks();
   return {
     track: track!,
-    // Closing can only fail because it is closed already.
+    // Fails only if the context is closed already.
     close: () => void context.close().catch(() => undefined),
   };
 }

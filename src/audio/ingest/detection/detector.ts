@@ -13,25 +13,25 @@ import { MAX_WEIGHED_BYTES, soundOf } from './sounding-bytes.ts';
 
 export type { Detection } from './explanations.ts';
 
-/** Minimum number of messages that show their interval. */
+/** Minimum number of messages from which their interval is measured. */
 const LEAST_MESSAGES = 3;
 /** Longest time until a decision, ms. */
 const DEADLINE_MS = 500;
-/** Longest time until a decision when the network has stalled meanwhile, ms. */
+/** Longest time until a decision if the network has stalled meanwhile, ms. */
 const STALLED_DEADLINE_MS = 1000;
-/** Maximum number of held bytes, almost three times those of the widest format in that time: beyond it the pace is not awaited. */
+/** Number of held bytes from which a decision does not wait for the pace: almost three times those of the widest format in 1 s. */
 const MAX_HELD_BYTES = 1 << 20;
-/** Maximum number of held messages: twice those of a second from a sender of a message every 2 ms. */
+/** Number of held messages from which a decision does not wait: twice those of a sender of a message every 2 ms in 1 s. */
 const MAX_HELD_MESSAGES = 1024;
 /** Confidence from which a decision is not delayed. */
 const SURE = 0.98;
 
-/** Minimum time between the weighing of two streams, ms: messages that have arrived for others meanwhile must be read in time. */
+/** Minimum time between the weighing of two streams, ms, in which messages of other streams are read. */
 const LEAST_BETWEEN_MS = 5;
 
 /**
- * Schedules the weighing of streams one after another. Weighing many in one turn of the event loop would delay their own messages,
- * and so change the pace from which their rates are derived.
+ * Spreads the weighing of streams over time. If many were weighed in one turn of the event loop, their messages would be read late,
+ * and their rates, which are derived from the arrival times, would be wrong.
  */
 export class WeighingTurns {
   #lastMs = -Infinity;
@@ -69,19 +69,19 @@ export class FormatDetector {
     this.#turns = turns;
   }
 
-  /** True if only digital silence came: a detected format is then a guess. */
+  /** True if only digital silence has come: a detected format is then a guess. */
   get isSilentSoFar(): boolean {
     return this.#isSilent;
   }
 
-  /** True if the format detected from silence is a guess that might do harm. */
+  /** True if the format detected from silence may have the wrong width of samples, with which sound would be noise. */
   get isOfEitherWidth(): boolean {
     const { message } = this.arrivals[0]!;
     const paced = pacedOf(this.arrivals) ?? this.arrivals;
     return isOfEitherWidth(message, bytesPerMsOf(paced));
   }
 
-  /** Searches structure in the first bytes: again each time their number has grown by half. */
+  /** Looks for a known structure in the first bytes, again each time their number has grown by half. */
   #recognise(message: Buffer): ReturnType<typeof recognise> {
     if (this.#start.length < MAX_SNIFFED_BYTES) {
       this.#start = this.#start.length === 0 ? message : Buffer.concat([this.#start, message]);
@@ -93,7 +93,7 @@ export class FormatDetector {
     return this.#found;
   }
 
-  /** Returns the content so far; bytes beyond the maximum that is weighed add only to the pace. */
+  /** Returns the content so far. Bytes beyond {@link MAX_WEIGHED_BYTES} count only for the pace. */
   #contentSoFar(): Content {
     const isWhole = (this.#content?.sound.length ?? 0) >= MAX_WEIGHED_BYTES;
     if (!this.#content || !isWhole) {
@@ -104,8 +104,7 @@ export class FormatDetector {
 
   /**
    * Processes one message.
-   * @returns the format as soon as it is beyond doubt, and at the latest after half a second, or after one in which the
-   *   network has stalled
+   * @returns the format as soon as it is clear: at the latest after half a second, or after a second if the network has stalled
    */
   push(message: Buffer, nowMs: number): Detection | undefined {
     this.arrivals.push({ message, atMs: nowMs });
@@ -137,13 +136,13 @@ export class FormatDetector {
       content,
     });
     if (!detection || isLate) return detection;
-    // A client that returns in the middle of a frame is known by its next frames; other formats do
-    // not wait for that.
+    // A client that resumes in the middle of a codec frame is recognised by its next frames. Only
+    // an unknown format waits for them.
     const isUnknown = detection.format.codec === 'opaque';
     if (isUnknown && this.#start.length < MAX_SNIFFED_BYTES && mayContinueFrames(this.#start)) {
       return undefined;
     }
-    // The bytes of repetitions say little: the format is derived from their pace, which takes time.
+    // Repeated bytes say little: the format is then derived from the pace, which takes time.
     const isTelling = content.sound.length === 0 || content.isNovel;
     return isTelling && detection.confidence >= SURE ? detection : undefined;
   }
@@ -152,7 +151,7 @@ export class FormatDetector {
 /** Time between two messages from which a sender omits some of its silence, ms. */
 const PAUSE_MS = 150;
 
-/** True for the first sound after silence of which some was omitted, as with DTX: the pace of that silence says nothing. */
+/** Returns true for the first sound after silence of which the sender omitted some (DTX): the pace of such silence says nothing. */
 export function endsSlowSilence(
   { arrivals, isSilentSoFar }: FormatDetector,
   message: Buffer,
@@ -164,7 +163,7 @@ export function endsSlowSilence(
 
 const ofStructure = (codec: RecognisedCodec): Detection => ({ format: { codec }, confidence: 1 });
 
-/** Number of streams with which the code is compiled at start: otherwise each of the first streams would wait some ms. */
+/** Number of streams after which V8 has compiled the detection; without them each of the first streams would wait some ms. */
 const WARM_UP_STREAMS = 12;
 const WARM_UP_MESSAGE_BYTES = 1920;
 

@@ -34,31 +34,35 @@ const LEAST_SAMPLE_BYTES_PER_S = 6500;
 const RATES_HZ = [8000, 11_025, 12_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000];
 /** Maximum error of a sender's clock, as a share. */
 const CLOCK_ERROR = 0.01;
-/** Share of the bits saved by a hypothesis that counts as evidence, because sound is less random than its model. */
+/** Share of the bits saved by a hypothesis that counts as evidence: samples depend on each other more than the model assumes. */
 const EVIDENCE_PER_BIT = 0.1;
-/** Cost of another number of channels than the samples suggest, and cost of the pace from which it is considered. */
+/** Cost of another number of channels than the samples suggest. */
 const OTHER_CHANNELS_BITS = 30;
+/** Cost of the pace and of the lengths from which another number of channels is considered. */
 const LEAST_OTHER_CHANNELS_BITS = 10;
 /** Maximum cost of a mismatch of rates. */
 const MAX_RATE_BITS = 300;
-/** Cost of the first byte of a message that only resembles a packet of Opus: 8 bits, less the excluded values. */
+/** Cost of the first byte of a message that resembles an Opus packet by chance: 8 bits, less the excluded values. */
 const RANDOM_HEAD_BITS = 7;
 /** Minimum number of bytes before a stream that could be Opus is declared unknown. */
 const LEAST_UNKNOWN_BYTES = 64;
-/** Costs of a packet of Opus: to begin as the packet before it, as an earlier one, or otherwise. */
+/** Cost of an Opus packet that begins as the one before it. */
 const SAME_HEAD_BITS = 0.5;
+/** Cost of an Opus packet that begins as an earlier one. */
 const CHANGED_HEAD_BITS = 3;
+/** Cost of an Opus packet that begins as none before. */
 const NEW_HEAD_BITS = 9;
 /** Number of consecutive packets that random bytes seldom resemble. */
 const LEAST_SEEMING_PACKETS = 8;
-/** Minimum ratio of the time until the next packet to the duration of a packet that means a gap. */
+/** Minimum ratio of the time until the next packet to the duration of a packet from which there is a gap between them. */
 const LEAST_GAP = 1.5;
-/** Minimum ratio of the time of all packets to what they claim that means a protocol of another pace. */
+/** Minimum ratio of the time of all packets to the duration that they claim from which they are of another protocol. */
 const LEAST_OTHER_PACE = 1.8;
 /** Codecs that most clients send. */
 const FAMILIAR: ReadonlySet<string> = new Set(['opus', 'pcm_s16le', 'pcm_f32le', 'pcmu', 'pcma']);
-/** Cost of any other format, and of one with little evidence. */
+/** Cost of any other format. */
 const RARE_BITS = 10;
+/** Cost of any other format if the bytes are repetitions, which say little. */
 const HARDLY_TOLD_BITS = 60;
 
 /** Cost of a pace beyond which the deviation exceeds jitter: a better explanation may be found soon. */
@@ -66,7 +70,7 @@ const DOUBTFUL_PACE_BITS = 6;
 
 type Explanation = { format: AudioFormat | OpaqueFormat; bits: number; rateBits?: number };
 
-/** Weighs the formats; undefined if none explains the messages. */
+/** Returns the format that explains the messages best; undefined if none does. */
 export function weigh(evidence: Evidence): Detection | undefined {
   const { arrivals, paced, pace, content } = evidence;
   const { sound, novelShare, isNovel } = content;
@@ -74,8 +78,8 @@ export function weigh(evidence: Evidence): Detection | undefined {
   const resembleOpus = headBits !== undefined;
   const doubts = resembleOpus ? doubtsOf(arrivals) : NO_DOUBTS;
   if (doubts.isForeign) return { format: { codec: 'opaque' }, confidence: 1 };
-  // A first byte that contradicts the pace of all messages is another protocol's, unless a slow
-  // machine encodes.
+  // If the durations that first bytes claim contradict the pace of all messages, the protocol is
+  // another, or a slow machine encodes.
   const isSlow =
     paced.length >= LEAST_SEEMING_PACKETS &&
     isSlowThroughout(paced) &&
@@ -88,8 +92,8 @@ export function weigh(evidence: Evidence): Detection | undefined {
   const explanations: Explanation[] = [];
   if (opusBits !== undefined) explanations.push({ format: { codec: 'opus' }, bits: opusBits });
   if (opusBits === undefined || !isTooSlow) {
-    // Beside Opus, or what resembles it, whose bytes cost 8 bits each, a hypothesis that explains
-    // nothing might be the best.
+    // The bytes of Opus, or of what resembles it, cost 8 bits each: a hypothesis that explains
+    // nothing might cost less.
     const mostBits = resembleOpus && isTelling && isNovel ? content.unexplainedBits : Infinity;
     explanations.push(...explainAsSamples(evidence, mostBits, headBits));
   }
@@ -117,8 +121,8 @@ export function weigh(evidence: Evidence): Detection | undefined {
 }
 
 /**
- * Returns the cost of bytes that no format explains: 8 bits each, and the cost of chance where messages begin as packets of Opus do.
- * @param mayBeOpus false if their pace or their content shows that they are none
+ * Returns the cost of bytes that no format explains: 8 bits each, and the cost of the chance that messages begin as Opus packets do.
+ * @param mayBeOpus false if the pace or the content of the messages shows that they are no Opus packets
  */
 function unexplainedBits(
   { arrivals, content }: Evidence,
@@ -141,8 +145,8 @@ function chanceBits(arrivals: TimedMessage[], headBits: number | undefined): num
 }
 
 /**
- * Returns the cost of the first bytes as those of Opus packets; undefined if a message is not a packet, such as digital silence among other
- * messages.
+ * Returns the cost of the first bytes as those of Opus packets; undefined if a message is no Opus packet, such as digital silence among
+ * other messages.
  */
 function opusHeadBits(arrivals: TimedMessage[]): number | undefined {
   const silent = arrivals.filter(({ message }) => isDigitalSilence(message)).length;
@@ -169,13 +173,13 @@ const isSlowThroughout = (paced: TimedMessage[]): boolean =>
     return !isOpusSilence(message) && nextMs - atMs > claimedMs * LEAST_GAP;
   });
 
-/** Returns the time that the heads of packets of Opus claim until the last of them, ms. */
+/** Returns the duration that the heads of Opus packets claim, without that of the last packet, ms. */
 const claimedMsOf = (paced: TimedMessage[]): number =>
   paced
     .slice(0, -1)
     .reduce((total, { message }) => total + (opusPacketSamples(message) ?? 0) / SAMPLES_PER_MS, 0);
 
-/** Returns the cost of Opus, which cannot be compressed further: 8 bits a byte, but its TOC byte repeats, and its durations match time. */
+/** Returns the cost of Opus. Its bytes cannot be compressed further, so they cost 8 bits each, but first bytes repeat, and durations match the pace. */
 function explainAsOpus({ arrivals, paced, pace, content }: Evidence, headBits: number): number {
   const bits = arrivals.reduce(
     (total, { message }) =>
@@ -184,12 +188,13 @@ function explainAsOpus({ arrivals, paced, pace, content }: Evidence, headBits: n
   );
   const elapsedMs = elapsedMsOf(paced);
   const ahead = (claimedMsOf(paced) + 1) / (elapsedMs + 1);
-  // Pauses make a stream slower than time, but not throughout; nothing makes it much faster.
+  // Pauses make parts of a stream slower than real time; nothing makes it much faster.
   const mostBits = ahead > 1 ? 100 : isSlowThroughout(paced) ? 40 : 10;
   return bits + Math.min(mostBits, mismatchBits(ahead, pace));
 }
 
 /**
+ * Returns the explanations of the messages as samples.
  * @param mostBits bits a byte from which a hypothesis is no explanation
  * @param headBits cost of the first bytes as those of Opus packets
  */
@@ -247,7 +252,7 @@ export function ratesOf(codec: SampleCodec): number[] {
   return codec === 'pcmu' || codec === 'pcma' ? [8000] : RATES_HZ;
 }
 
-/** Returns the cost of a pace that does not fit, according to the certainty of the pace. */
+/** Returns the cost of a pace that differs from the expected one, which is higher the better the pace is known. */
 function mismatchBits(ratio: number, { elapsedMs, jitterMs }: Omit<Pace, 'bytesPerMs'>): number {
   const deviation = Math.log(ratio) / (CLOCK_ERROR + jitterMs / Math.max(1, elapsedMs));
   return Math.min(MAX_RATE_BITS, 0.72 * deviation * deviation);
@@ -268,11 +273,11 @@ function lengthPenaltyBits(messages: Buffer[], frameBytes: number, rateHz: numbe
     else if (samples % 128 === 0) bits += rateHz >= 44_100 ? 2 : 3;
     else bits += isRound(2.5) ? 4 : 10;
   }
-  // Beyond a few lengths the sender cuts anywhere, and lengths say nothing.
+  // A sender of many lengths cuts its stream anywhere: lengths then say nothing.
   return Math.min(bits, 24);
 }
 
-/** Reads digital silence, which shows little more than the law of G.711; of the other formats the most usual is the best guess. */
+/** Returns the hypothesis for digital silence. Its bytes distinguish the laws of G.711; the best guess of all others is the most usual format. */
 function readSilence(messages: Buffer[]): (Omit<Hypothesis, 'codec'> & { codec: SampleCodec })[] {
   const codec = SILENT_BYTES.get(messages[0]?.[0] ?? 0) ?? 'pcm_s16le';
   return [{ codec, channels: 1, bitsPerByte: 0 }];

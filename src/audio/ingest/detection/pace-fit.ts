@@ -1,13 +1,14 @@
-/** Audio up to and including a message, as a duration at the pace of the format, and the arrival time of the message. */
+/** A message: duration of all audio up to its end, at the pace of the format, and its arrival time. */
 export type PacePoint = { soundMs: number; atMs: number };
 
-/** Quality of a pace as the explanation of the times of messages. */
+/** Quality with which a pace explains the arrival times of messages. */
 export type Fit = {
-  /** Cost in nats: half of the squared deviations in units of the jitter, each up to a limit, because a stall says nothing about a pace. */
+  /** Cost in nats: sum of half the squared deviations in units of the jitter. Each is limited, because a stall says nothing about the pace. */
   cost: number;
   points: number;
-  /** Number of points within the limit, and their cost. */
+  /** Number of points whose deviation is within the limit. */
   inliers: number;
+  /** Cost of these points. */
   costOfInliers: number;
   /** Share of the points that are independent: jitter persists for a while. */
   independence: number;
@@ -19,11 +20,11 @@ export type Fit = {
 const LIMIT = 3;
 /** Time after which a point is independent of another, in units of the jitter. */
 const INDEPENDENT_AFTER = 3;
-/** Share of the points from which the delay is derived: those closest together. */
+/** Share of the points from which the usual delay is derived: those with the closest delays. */
 const CORE = 0.6;
 
 /**
- * Fits the times of messages to a pace.
+ * Returns how well a pace explains the arrival times of messages.
  * @param ratio pace, as a multiple of that of the format
  */
 export function fit(points: readonly PacePoint[], ratio: number, jitterMs: number): Fit {

@@ -1,6 +1,6 @@
-/** Linear prediction of samples from the two before each, and the part that it cannot predict. */
+/** Linear prediction of samples, each from the two before it, and the power of what remains unpredicted. */
 
-/** Minimum unpredicted share of the power: rounding leaves as much of a computed tone. */
+/** Minimum share of the power that counts as unpredicted: rounding leaves as much even of a computed tone. */
 const LEAST_UNPREDICTED = 1e-9;
 /** Number of samples within which the level of speech hardly changes. */
 export const BLOCK_SAMPLES = 64;
@@ -10,17 +10,19 @@ const LEVEL_BITS = 4;
 /** Products of samples with themselves and the two before them: xx, xy, xz, yy, yz, zz. */
 type Products = [number, number, number, number, number, number];
 
-/** Mean square of the unpredictable part: of all samples, or of every other one. */
+/** Prediction of all samples, or of every other one (`phase`). */
 export type Prediction = {
+  /** Mean square of what remains unpredicted. */
   residual: (phase?: 0 | 1) => number;
+  /** Correlation of samples with those one or two before them. */
   correlation: (lag: 1 | 2) => number;
   /** Weights of the last sample and the one before it in the prediction of the next. */
   weights: (phase?: 0 | 1) => [number, number];
 };
 
 /**
- * Predicts each sample from the two before it: for all samples, or for every other one, which is one of two
- * interleaved channels. Sound of one channel is predicted equally in both phases.
+ * Predicts each sample from the two before it. Every other sample is predicted apart, too: if the samples are of two interleaved
+ * channels, the prediction of the two phases differs; if they are of one channel, it is equal.
  */
 export function predict(samples: Float64Array): Prediction {
   const sums = [sumProducts(samples, 2), sumProducts(samples, 3)] as const;
@@ -53,7 +55,7 @@ function sumProducts(samples: Float64Array, from: number): Products {
   return [xx, xy, xz, yy, yz, zz];
 }
 
-/** Returns the solution of least squares with two unknowns. */
+/** Returns the weights of the best prediction, by least squares. */
 function weightsOf([, xy, xz, yy, yz, zz]: Products): [number, number] {
   const determinant = yy * zz - yz * yz;
   if (determinant <= 1e-9 * yy * zz) return yy > 0 ? [xy / yy, 0] : [0, 0];
@@ -71,11 +73,11 @@ type Coding = {
   channels: number;
   /** Number of samples of a channel that share one level. */
   blockSamples: number;
-  /** Distance between the possible values of a sample, a power of two: for all samples, or for each. */
+  /** Distance between the possible values of a sample, a power of two: one for all samples, or one for each. */
   steps: number | Float64Array;
 };
 
-/** Returns the cost of samples, bits per sample, if the level of the residual is encoded block by block. */
+/** Returns the cost of samples, bits per sample, if what remains unpredicted is encoded with one level for each block. */
 export function bitsPerSample(
   samples: Float64Array,
   { weights }: Prediction,
@@ -103,10 +105,10 @@ export function bitsPerSample(
   return samples.length > 0 ? bits / samples.length : 0;
 }
 
-/** Bits of a sample whose step is 2 to the power of the index; negative while unknown. */
+/** Bits of a sample whose step is 2 to the power of the index; −1 while they have not been computed. */
 const bitsByStep = new Float64Array(32);
 
-/** Returns the bits of samples in their steps; computes each distinct step once, because logarithms are slow. */
+/** Returns the bits of samples that have steps of their own; each distinct step is computed once, because logarithms are slow. */
 function bitsInSteps(variance: number, steps: Float64Array): number {
   bitsByStep.fill(-1);
   let bits = 0;
@@ -122,7 +124,7 @@ function bitsInSteps(variance: number, steps: Float64Array): number {
   return bits;
 }
 
-/** Returns the entropy of a Gaussian of this variance in steps of this width, bits; never below 0. */
+/** Returns the entropy of a Gaussian of a variance, rounded to steps of a width, bits; 0 or more. */
 export function bitsOf(variance: number, step: number): number {
   return Math.max(0, 0.5 * Math.log2(2 * Math.PI * Math.E * (variance / (step * step) + 1 / 12)));
 }
