@@ -2,10 +2,10 @@ import { type Rate, TokenBucket } from '../token-bucket.ts';
 import type { Account } from './accounts.ts';
 import { PLANS } from './plans.ts';
 
-/** Interval at which full buckets are removed: an idle account takes no memory here. */
+/** Interval at which full buckets are removed, ms, so that idle accounts take no memory. */
 const SWEEP_EVERY_MS = 60_000;
 
-/** One bucket an account, in the memory of this process; an account without one has a full bucket. */
+/** Token buckets of accounts in the memory of this process. An account without a bucket counts as one with a full bucket. */
 export class AccountBudgets {
   readonly #rateOf: (maxCcu: number) => Rate;
   readonly #buckets = new Map<number, { bucket: TokenBucket; plan: Account['plan'] }>();
@@ -16,11 +16,12 @@ export class AccountBudgets {
     this.#rateOf = rateOf;
   }
 
-  /** Number of accounts that have spent something lately. */
+  /** Number of accounts that have a bucket. */
   get size(): number {
     return this.#buckets.size;
   }
 
+  /** Returns the bucket of an account; a change of its subscription plan gives it a new one. */
   of({ id, plan }: Pick<Account, 'id' | 'plan'>, nowMs: number): TokenBucket {
     if (nowMs - this.#sweptAtMs >= SWEEP_EVERY_MS) this.#sweep(nowMs);
     const known = this.#buckets.get(id);

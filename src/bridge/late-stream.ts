@@ -1,7 +1,7 @@
 import type { LateBeginning } from '../audio/mixing/late-beginning.ts';
 import { FRAME_SAMPLES } from '../audio/format.ts';
 
-/** Opening of an encoder of the beginning of a stream; undefined if it cannot be opened. */
+/** Encoder for the beginning of a stream, which is being opened; undefined if it cannot be opened. */
 type OpeningBeginning = Promise<LateBeginning | undefined>;
 
 export type RoutedPacket = {
@@ -21,11 +21,15 @@ type State =
   | { name: 'beginning'; beginning: LateBeginning }
   | { name: 'closed' };
 
-/** Stream of a speaker whose last packets the listeners behind the router have missed, until packets can be sent unchanged. */
+/**
+ * Packets of a speaker on their way to the router. If the listeners there have missed the last ones, for example after a mute, the
+ * next packets are encoded again, until decoders can continue with packets as they are.
+ */
 export class LateStream {
   readonly #write: (packet: RoutedPacket) => void;
-  /** Silence before the next packet, and audio that was taken and is not sent yet, samples at 48 kHz. */
+  /** Silence before the next packet, samples at 48 kHz. */
   #gapSamples = 0;
+  /** Audio that the encoder was given and has not returned in packets yet, samples at 48 kHz. */
   #takenSamples = 0;
   #state: State = { name: 'as sent' };
 
@@ -77,7 +81,7 @@ export class LateStream {
     try {
       payloads = beginning.take(packet.payload);
     } catch {
-      // A packet that does not decode is inaudible; it is sent unchanged.
+      // A packet that cannot be decoded is not heard by anybody; it is sent unchanged.
     }
     if (!payloads || payloads[0] === packet.payload) {
       this.#endBeginning();
@@ -107,7 +111,7 @@ export class LateStream {
   }
 }
 
-/** Closes the encoders of packets that are not sent any more. */
+/** Closes the encoders that belong to packets which will not be sent. */
 export function discard(packets: RoutedPacket[]): void {
   for (const { beginning } of packets) void beginning?.then((opened) => opened?.close());
 }

@@ -4,15 +4,15 @@ import type { RtpParameters, SrtpParameters } from '../protocol/media-types.ts';
 import type { LeaveReason } from '../protocol/messages.ts';
 import { FORMAT } from '../store/state-format.ts';
 
-/** State of a room that a node tells the others: its peers, and its ends of the pipes to them. */
+/** State of a room on one node, which the other nodes read: its peers, and its ends of the pipes to them. */
 
-/** An object that mediasoup itself validates when it is handed over. */
+/** Schema of an object that is not checked here, because mediasoup validates it. */
 const mediasoupObject = <T>() => Type.Unsafe<T>(Type.Object({}));
 
 const PlacedPeerSchema = Type.Object({
   peer: Type.String(),
   kind: Type.Enum(['websocket', 'webrtc']),
-  /** A new one each time that the peer enters. */
+  /** Id of the peer's stay in the room; another one each time that the peer enters. */
   place: Type.String(),
   /** True while its connection is lost and its place is kept. */
   away: Type.Boolean(),
@@ -26,7 +26,7 @@ const PipedProducerSchema = Type.Object({
   rtp_parameters: mediasoupObject<RtpParameters>(),
   /** True while it sends nothing. */
   paused: Type.Boolean(),
-  /** True if it was there before it was piped: its first packets here may be from the middle of a stream. Older nodes do not send this. */
+  /** True if the producer may have sent packets before it was piped: the first ones may be from the middle of a stream. Older nodes do not send this. */
   running: Type.Optional(Type.Boolean()),
 });
 
@@ -35,10 +35,10 @@ const PipeEndSchema = Type.Object({
   ip: Type.String(),
   port: Type.Integer(),
   srtp_parameters: mediasoupObject<SrtpParameters>(),
-  /** The other's end to which this one is connected. */
+  /** Id of the end of the other node to which this end is connected. */
   connected_to: Type.Optional(Type.String()),
   sends: Type.Array(PipedProducerSchema),
-  /** Ids of the producers that have come out of it and are received here. */
+  /** Ids of the producers of the other node that this node receives over the pipe. */
   hears: Type.Array(Type.String()),
 });
 
@@ -59,11 +59,11 @@ const RoomStateSchema = Type.Object({
   left: Type.Array(
     Type.Object({ peer: Type.String(), reason: Type.Unsafe<LeaveReason>(Type.String()) }),
   ),
-  /** By node. */
+  /** This node's ends of pipes, by the node of the other end. */
   pipes: Type.Record(Type.String(), PipeEndSchema),
   /** Families of the addresses at which the node receives media. Older nodes do not send this, and have one address. */
   families: Type.Optional(Type.Array(Type.Enum(['ipv4', 'ipv6']))),
-  /** Absent if the node accepts no relayed messages. For older nodes, the first of `relays`. */
+  /** First of `relays`, which older nodes read; absent if the node accepts no relayed messages. */
   relay: Type.Optional(RelayAddressSchema),
   relays: Type.Optional(Type.Array(RelayAddressSchema)),
 });
@@ -78,7 +78,7 @@ const validator = Compile(RoomStateSchema);
 export function parseRoomState(text: string): RoomState | undefined {
   const state = JSON.parse(text) as { format?: unknown };
   if (validator.Check(state)) return state;
-  // Written by a node of another format, which no longer runs: no two formats run side by side.
+  // Nodes of two formats never run at the same time: the one that wrote this has ended.
   if (state.format !== FORMAT) return undefined;
   throw new Error(`not the state of a room: ${JSON.stringify(validator.Errors(state))}`);
 }

@@ -16,7 +16,7 @@ export class Sealer {
     this.#key = Buffer.from(hkdfSync('sha256', clusterKey, '', 'partyline cluster', KEY_BYTES));
   }
 
-  /** Encrypts and authenticates a text. @param context where it will stand: a key or a channel */
+  /** Encrypts and authenticates a text. @param context key or channel of Redis under which it is written */
   seal(text: string, context: string): string {
     const iv = randomBytes(IV_BYTES);
     const cipher = createCipheriv(CIPHER, this.#key, iv).setAAD(Buffer.from(context));
@@ -24,7 +24,7 @@ export class Sealer {
     return Buffer.concat([iv, cipher.getAuthTag(), sealed]).toString('base64url');
   }
 
-  /** Returns the text. @throws {Error} if it was not sealed with this key for this context, or has been changed */
+  /** Decrypts a text. @throws {Error} if it was not sealed with this key for this context, or has been changed since */
   unseal(sealed: string, context: string): string {
     const bytes = Buffer.from(sealed, 'base64url');
     const iv = bytes.subarray(0, IV_BYTES);

@@ -3,17 +3,17 @@ import type { FastifyBaseLogger } from 'fastify';
 import { counters } from '../counters.ts';
 import type { UnauthenticatedConnections } from './unauthenticated-connections.ts';
 
-/** Interval at which the log says that connections are not accepted, ms. */
+/** Minimum interval between two log lines about connections that were not accepted, ms. */
 const LOG_EVERY_MS = 60_000;
 /**
- * Maximum number of connections beyond the limit, which take descriptors of the reserve. They end no others while at most as many
- * have not authenticated, so that several health checks and scrapes can be under way.
+ * Maximum number of connections beyond the limit, for which the reserve has descriptors. No connection is ended for them while no more
+ * than this number have not authenticated, so that several health checks and scrapes can be served at once.
  */
 const EXTRA_CONNECTIONS = 8;
 
 /**
- * Limits the connections of a server to the number of free descriptors. A connection beyond the limit ends the one that has been
- * idle and unauthenticated for longest: a health check, which takes milliseconds, is answered while others hold connections open.
+ * Limits the connections of a server to the number of free descriptors. For a connection beyond the limit, the one is ended that has been
+ * idle and unauthenticated for longest. So a health check, which takes milliseconds, is answered while others hold connections open.
  */
 export class ConnectionLimit {
   readonly #server: Server;
@@ -22,7 +22,7 @@ export class ConnectionLimit {
   #limit = Infinity;
   #loggedAtMs = -Infinity;
 
-  /** @param unauthenticated has each connection of the server until its client is known */
+  /** @param unauthenticated connections of the server whose clients are not known yet */
   constructor(server: Server, unauthenticated: UnauthenticatedConnections, log: FastifyBaseLogger) {
     this.#server = server;
     this.#unauthenticated = unauthenticated;
@@ -31,25 +31,25 @@ export class ConnectionLimit {
     server.on('drop', () => this.#dropped());
   }
 
-  /** Sets how many more connections may be accepted from now on; a negative number if there are too many. */
+  /** Sets the number of further connections that may be accepted from now on; negative if there are too many. */
   allow(more: number): void {
     this.#server.getConnections((fault, count) => {
       if (fault) return;
       this.#limit = count + more;
-      // One is let in even if rooms have taken most of the reserve, and one more, in whose place
-      // another is ended.
+      // One connection beyond the present ones is accepted even if rooms have taken most of the
+      // reserve; and one more, for which another one is then ended.
       this.#server.maxConnections = Math.max(this.#limit + EXTRA_CONNECTIONS, count + 1) + 1;
     });
   }
 
-  /** Ends a connection in place of the one that has come, if the limit is exceeded. */
+  /** Ends another connection for one that has arrived, if there are more than the limit. */
   #makeRoom(arrived: Socket): void {
     this.#server.getConnections((fault, count) => {
-      // It may have been refused for its address meanwhile.
+      // The connection may have been refused meanwhile because of its address.
       if (fault || arrived.destroyed || count <= this.#limit) return;
       const { size } = this.#unauthenticated;
       const isFull = count >= this.#server.maxConnections;
-      // The connection that has come is one of them.
+      // The number includes the connection that has arrived.
       if (size <= (isFull ? 1 : EXTRA_CONNECTIONS)) return;
       this.#unauthenticated.endOldest();
       this.#dropped();

@@ -32,11 +32,11 @@ export class Room {
   readonly key: RoomKey;
   readonly log: FastifyBaseLogger;
   readonly clock: FrameClock;
-  /** Time for which audio of a WebSocket client must be ahead of real time to be a fault. */
+  /** Time for which audio of a WebSocket client must be ahead of real time until the client is closed, ms. */
   readonly tooFastAfterMs: number;
   readonly iceServers: IceServers;
   readonly mixer: RoomMixer;
-  /** Messages of unknown formats. */
+  /** Relay of messages of unknown formats. */
   readonly relay: Relay;
   readonly media: RoomMedia;
   readonly producers: Producers;
@@ -101,7 +101,7 @@ export class Room {
     this.#updateRoute();
   }
 
-  /** Opens a room with nobody in it on this node. */
+  /** Opens a room without peers of this node. */
   static async open(parts: RoomParts & RoomKey): Promise<Room> {
     const { accountId, name, pool, cluster, log } = parts;
     let room: Room | undefined;
@@ -174,7 +174,7 @@ export class Room {
     this.#share(peer, false);
   }
 
-  /** Prepares `peer` as another way of a peer that is in the room: it is offered producers, and may have one that others do not hear. */
+  /** Adds `peer` as another way of a peer that is in the room. Until {@link change} it is offered producers, and its own producer is not heard. */
   prepare(peer: Peer): void {
     this.#members.prepare(peer);
     if (!peer.hearsProducers) return;
@@ -245,7 +245,7 @@ export class Room {
     if (isCurrent) this.producers.hearRemote(name);
   }
 
-  /** Resolves when the audio of all other nodes is heard on this one. */
+  /** Resolves when this node receives the audio of all other nodes. */
   hearsAll(): Promise<void> {
     return this.#link.hearsAll();
   }

@@ -1,4 +1,4 @@
-/** Fixed header of RTP (RFC 3550 §5.1), one-byte header extensions (RFC 8285 §4.2) and the audio level (RFC 6464). */
+/** Reads and writes RTP packets: fixed header (RFC 3550 §5.1), one-byte header extensions (RFC 8285 §4.2), audio level (RFC 6464). */
 
 const FIXED_HEADER_BYTES = 12;
 const EXTENSION_BIT = 0x10;
@@ -15,7 +15,7 @@ export type MediaPacket = {
   marker: boolean;
   /** RFC 6464: -dBov, 0 (loudest) … 127 (silence); undefined if the packet has no level. */
   audioLevel: number | undefined;
-  /** Once parsed, a view of the datagram, not a copy. */
+  /** In a packet that was read, a view of the datagram, not a copy. */
   payload: Buffer;
 };
 
@@ -37,8 +37,8 @@ export function readSsrc(datagram: Buffer): number {
 
 /**
  * Reads an RTP packet.
- * @param levelExtensionId the header extension id under which the audio level was negotiated
- * @returns undefined if the datagram is not RTP version 2 or is shorter than its header says
+ * @param levelExtensionId id of the header extension with the audio level, as negotiated
+ * @returns undefined if the datagram is not RTP version 2, or is shorter than its header requires
  */
 export function parseRtpPacket(datagram: Buffer, levelExtensionId: number): RtpPacket | undefined {
   const { length } = datagram;
@@ -85,8 +85,8 @@ function readLevel(datagram: Buffer, from: number, end: number, id: number): num
 }
 
 /**
- * Builds an RTP packet with the audio level as its only header extension. The buffer is fresh each time, because a
- * datagram socket may still hold the last one.
+ * Returns an RTP packet with the audio level as its only header extension. Each packet has a new buffer, because a datagram socket may
+ * not have sent the last one yet.
  * @param packet `audioLevel` 0…127; the V bit of RFC 6464 is left 0 (no voice detector is claimed)
  */
 export function writeRtpPacket(

@@ -2,7 +2,7 @@
 const SILENCE_MS = 1500;
 
 /**
- * Watches whether packets arrive, and whether they are missing while the gateway reports other speakers.
+ * Watches whether packets arrive, and whether none arrive although the gateway reports other speakers.
  * Times are of one monotonic clock, ms.
  */
 export class FlowWatch {
@@ -11,8 +11,8 @@ export class FlowWatch {
   #expectedSinceMs: number | undefined;
 
   /**
-   * Notes the present state; called a few times a second.
-   * @param packets number received since the beginning; undefined if not counted this time
+   * Notes the present state; to be called a few times a second.
+   * @param packets number of packets received since the beginning; undefined if it was not read this time
    */
   note(areOthersSpeaking: boolean, packets: number | undefined, nowMs: number): void {
     if (this.#packets !== undefined && packets !== undefined && packets !== this.#packets) {
@@ -28,7 +28,7 @@ export class FlowWatch {
     return nowMs - this.#movedMs < SILENCE_MS;
   }
 
-  /** Time since which others speak and nothing comes, ms; undefined until that has been so for a while. */
+  /** Returns the time from which others have spoken and no packet has arrived, ms; undefined if that was less than {@link SILENCE_MS} ago. */
   nothingArrivesSinceMs(nowMs: number): number | undefined {
     if (this.#expectedSinceMs === undefined) return undefined;
     const sinceMs = Math.max(this.#expectedSinceMs, this.#movedMs);

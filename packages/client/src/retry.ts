@@ -2,9 +2,9 @@ import { CLOSE_CODES, type ErrorCode, isRetryable } from '../../../src/protocol/
 
 /** Meaning of close codes, and delays between attempts (docs/protocol.md, "Errors on the WebSocket"). */
 
-/** Reason for which a connection ended, in words that may be shown. */
+/** Reason for which a connection ended; `message` may be shown to the user. */
 export type CloseReason = {
-  /** The `code` of the `error` that came before, or of the table for the close code. */
+  /** `code` of the `error` that came before the close, or else the one that belongs to the close code. */
   code: string;
   closeCode: number;
   message: string;
@@ -14,11 +14,11 @@ export type CloseReason = {
 
 type CloseKind = { code: string; retryable: boolean; message: string };
 
-/** Closes that are not the gateway's own: of the WebSocket protocol, or of the network. */
+/** Close codes that the gateway does not choose: those of the WebSocket protocol, and of a lost connection. */
 const OTHER_CLOSES: Record<number, CloseKind> = {
   1000: { code: 'closed', retryable: false, message: 'The gateway closed the connection.' },
   1001: { code: 'going_away', retryable: true, message: 'The gateway is going away.' },
-  // The gateway keeps the place after 1002 and 1007: a proxy or a network changed bytes.
+  // A proxy or the network has changed bytes: the client may resume.
   1002: { code: 'protocol_error', retryable: true, message: 'The connection broke.' },
   1007: { code: 'protocol_error', retryable: true, message: 'The connection broke.' },
   1006: {
@@ -66,22 +66,20 @@ export function reasonForCloseCode(closeCode: number, reason = ''): CloseReason 
 const FIRST_DELAY_MS = 500;
 const LONGEST_DELAY_MS = 20_000;
 
-/** Maximum share of the time left, while the place is kept, after which the next attempt is made. */
+/** Share of the time for which the place is still kept that the delay before an attempt may take. */
 const DELAY_SHARE = 1 / 4;
 
 /** Maximum wait for `welcome`, ms. */
 const LONGEST_WELCOME_MS = 10_000;
 /**
- * Share of the time left that a wait for `welcome` may take while the place is kept: a failed attempt must
- * not use it up.
+ * Share of the time for which the place is still kept that an attempt may wait for `welcome`: there must be time for another attempt.
  */
 const WELCOME_SHARE = 1 / 3;
 const SHORTEST_WELCOME_MS = 3000;
 
 /**
- * Returns the delay before the next attempt, ms: doubles from half a second to 20 s, the upper half of it at
- * random, so that the clients of a node that went away do not all come back in the same instant. It is
- * shorter while the gateway keeps the client's place.
+ * Returns the delay before the next attempt, ms. It doubles from half a second to 20 s, and is shorter while the gateway keeps the
+ * client's place. Its upper half is random, so that the clients of a node that has ended do not all return at the same moment.
  * @param attempt number of attempts that failed in a row, from 0
  * @param keptMs time for which the gateway still keeps the place, ms; 0 or less if it does not
  */

@@ -14,14 +14,14 @@ export type ClientStats = {
   jitterMs?: number;
   /** Share of the audio since the last call that did not arrive, 0 to 1; 0 if none was due. */
   lossRatio: number;
-  /** Number of times since the last call that there was nothing to play in the middle of audio. */
+  /** Number of times since the last call that the playback had nothing to play although the audio went on. */
   underruns: number;
   /** Bit rates since the last call, bit/s, without the overhead of the transport. */
   sentBitrate: number;
   receivedBitrate: number;
 };
 
-/** Counts of one stream, or of several, from the beginning. */
+/** Counts of one stream, or sums of several, since their beginning. */
 export type StreamCounters = {
   bytesSent: number;
   bytesReceived: number;
@@ -32,7 +32,7 @@ export type StreamCounters = {
 
 /** Counts of a room's audio from its beginning. */
 export type AudioCounters = StreamCounters & {
-  /** Counts of each stream, if streams come and go: the sums no longer include a stream that has ended. */
+  /** Counts of each stream, for a transport whose streams begin and end: the sums do not include streams that have ended. */
   streams?: ReadonlyMap<string, StreamCounters>;
   rttMs?: number;
   jitterMs?: number;
@@ -40,10 +40,10 @@ export type AudioCounters = StreamCounters & {
   playoutMs?: number;
 };
 
-/** Length of a packet, and the time in which it is recorded and encoded, ms. */
+/** Duration of a packet and the time to record and encode it, together, ms. */
 const PACKET_MS = 25;
 
-/** Computes statistics from counters. Rates are those since the last call; the first time, since the audio began. */
+/** Computes statistics from counters. They are of the time since the last call, or since the audio began. */
 export class StatsMeter {
   /** Counts of the last call by stream. */
   #last: ReadonlyMap<string, StreamCounters> = new Map();

@@ -1,12 +1,12 @@
 import type { Transport } from './state.ts';
 
-/** Time without a path after which WebRTC is given up for the WebSocket, ms. On a good network a path takes a tenth of it. */
+/** Time without a path after which the client changes from WebRTC to the WebSocket, ms. On a good network a path takes a tenth of it. */
 const PATIENCE_MS = 2500;
-/** Minimum time before the preferred transport is tried again, ms: each change may be heard. */
+/** Minimum time before the preferred transport is tried again, ms, because a change may be heard. */
 const BETWEEN_ATTEMPTS_MS = 60_000;
 /** Time after which a change back to the preferred transport counts as successful, ms. */
 const LASTING_MS = 120_000;
-/** Minimum time between a change and the next one because of a dead path, ms: the path may just be opening. */
+/** Minimum time between a change and the next one because of a dead path, ms: a new path takes time to open. */
 const SETTLING_MS = 5000;
 /** Minimum time between a failed change because of a dead path and the next attempt, ms. */
 const BETWEEN_ESCAPES_MS = 10_000;
@@ -77,7 +77,7 @@ export class TransportChooser {
     return this.#preferred === 'webrtc';
   }
 
-  /** True if there is a choice. */
+  /** True if there is another transport than the preferred one. */
   get areSeveral(): boolean {
     return this.#other !== undefined;
   }
@@ -118,7 +118,8 @@ export class TransportChooser {
   /** Notes that the preferred transport cannot be used here. @returns true if another takes its place */
   giveUpPreferred(nowMs: number): boolean {
     if (!this.#other || this.#present !== this.#preferred) return false;
-    // Its code was not loaded, or browser or gateway lack it: that says nothing of the network.
+    // Its code was not loaded, or the browser or the gateway does not support it, which says
+    // nothing about the network.
     this.#goBy(this.#other, nowMs);
     return true;
   }
@@ -130,6 +131,7 @@ export class TransportChooser {
     this.#goBy(transport, nowMs);
   }
 
+  /** Makes a transport the present one. */
   #goBy(transport: Transport, nowMs: number): void {
     const lastedMs = nowMs - this.#lastChangeMs;
     this.#present = transport;

@@ -1,9 +1,9 @@
 import { FRAME_SAMPLES } from '../format.ts';
 
-/** Duration of packets of at most a tick after which a speaker no longer counts as one of long packets, samples at 48 kHz: 1 s. */
+/** Duration of short packets in a row after which a speaker no longer counts as one that sends long ones, samples at 48 kHz: 1 s. */
 const SHORT_AGAIN_SAMPLES = 50 * FRAME_SAMPLES;
 
-/** Records whether a speaker sends packets that are longer than a tick: senders change the length of their packets. */
+/** Tells whether a speaker sends long packets, which are longer than a tick; a sender may change the length of its packets. */
 export class LongPackets {
   #isLong = false;
   /** Duration of the packets since the last long one, samples. */
@@ -16,7 +16,7 @@ export class LongPackets {
   /**
    * Notes the length of a packet.
    * @param isPlayed true while the speaker is mixed: listeners of the mix wait for the end of a long packet
-   * @returns true if it is the first one that is longer than a tick
+   * @returns true if the speaker counts as one of long packets from this packet on
    */
   note(durationSamples: number, isPlayed: boolean): boolean {
     const isFirst = !this.#isLong && durationSamples > FRAME_SAMPLES;

@@ -3,20 +3,21 @@ import { unexplainedBitsPerByte } from './description-length.ts';
 import { ForeignShapes } from './foreign-shapes.ts';
 import type { FormatGuard, Look } from './format-guard.ts';
 
-/** Number of packets within which a second odd one makes the stream suspect. */
+/** Number of packets within which a second odd packet makes the stream suspect. */
 const ODD_WITHIN = 6;
-/** Ratio of the length of a packet to the longest before it from which the packet is suspect. */
+/** Ratio of the length of a packet to that of the longest one before it above which the packet is suspect. */
 const LONGER = 3;
 /** Minimum length of a suspect packet, bytes per sample at 48 kHz: 200 kbit/s. Music after silence takes less. */
 const LEAST_LONG_BYTES_PER_SAMPLE = 0.52;
-/** Number of consecutive packets that show another protocol, which the first ones may not have shown. */
+/** Number of consecutive packets with the shape of another protocol from which the stream is suspect: the first packets may not show it. */
 const FOREIGN_PACKETS = 8;
-/** Number of packets after two without a common shape that are not compared: a comparison takes longer than the rest. */
+/** Number of packets that are not compared after two without a common shape, because a comparison takes longer than all other checks. */
 const SKIPPED_PACKETS = 30;
-/** Number of impossible copies from which packets are encrypted, and the share of it that is left with each packet. */
+/** Number of impossible copies above which packets count as encrypted. */
 const MOST_COPIES = 2;
+/** Factor by which that number falls with each packet. */
 const COPIES_LEFT = 0.9;
-/** Maximum number of configurations of a real stream. */
+/** Maximum number of configurations that a stream of Opus is expected to use. */
 const MOST_CONFIGURATIONS = 12;
 
 /** Guard of Opus: each packet contains its duration and mode, which senders seldom change. */
@@ -33,8 +34,8 @@ export class OpusGuard implements FormatGuard {
   #copies = 0;
 
   learn(message: Buffer, atMs: number): void {
-    // The detection has compared the held messages: comparing all of them at once again would take
-    // too long.
+    // Shapes are not compared here: the detection has compared these messages, and comparing all of
+    // them at once again would take too long.
     this.#check(message, atMs);
     this.#sinceOdd = Infinity;
   }
@@ -46,7 +47,7 @@ export class OpusGuard implements FormatGuard {
   #check(message: Buffer, atMs: number): Look {
     this.#sinceOdd += 1;
     const samples = opusPacketSamples(message);
-    // One malformed packet is dropped by the reader.
+    // The reader drops a malformed packet; a single one is no other format.
     if (samples === undefined) return this.#isOdd();
     if (this.#areSealed(message, atMs)) return 'wrong';
     const configuration = message[0]! >> 2;
@@ -67,7 +68,7 @@ export class OpusGuard implements FormatGuard {
     this.#sinceOdd = Infinity;
   }
 
-  /** Returns true for the last of some packets that are all of another protocol. */
+  /** Returns true if this packet and the {@link FOREIGN_PACKETS} − 1 before it have the shape of another protocol. */
   #isForeign(message: Buffer): boolean {
     if (this.#skippedPackets > 0) {
       this.#skippedPackets -= 1;
@@ -85,7 +86,7 @@ export class OpusGuard implements FormatGuard {
     return true;
   }
 
-  /** Returns true for a packet that contains one of several impossible copies. */
+  /** Returns true if this and earlier packets contain impossible copies, as encrypted ones do. */
   #areSealed(packet: Buffer, atMs: number): boolean {
     this.#copies *= COPIES_LEFT;
     if (!this.#unvoiced.push(packet, atMs)) return false;
@@ -102,13 +103,14 @@ export class OpusGuard implements FormatGuard {
   }
 }
 
-/** Minimum decrease of the content of a message, bits a byte. */
+/** Minimum decrease of the unexplained bits a byte from which a message may be of a known format. */
 const SIMPLER_BY_BITS = 0.3;
+/** Number of bytes of a message that are read. */
 const LOOKED_AT_BYTES = 256;
-/** Number of consecutive packets that begin as those of Opus do. */
+/** Number of consecutive messages that begin as equal Opus packets from which they may be Opus. */
 const ALIKE_PACKETS = 3;
 
-/** Guard of opaque streams: detects messages that may be of a known format after all. They are not decoded meanwhile. */
+/** Guard of opaque streams: notices messages that may be of a known format after all. */
 export class OpaqueGuard implements FormatGuard {
   #leastBits = Infinity;
   #configuration = -1;
