@@ -1,4 +1,5 @@
 import { flushCompileCache } from 'node:module';
+import { constants } from 'node:os';
 import { takeCoverage } from 'node:v8';
 import koffi from 'koffi';
 
@@ -10,12 +11,16 @@ import koffi from 'koffi';
 const libc = koffi.load(null);
 const alarm = libc.func('unsigned int alarm(unsigned int)') as (afterS: number) => number;
 const exit = libc.func('void _exit(int)') as (code: number) => void;
+const handle = libc.func('void *signal(int, void *)') as (signal: number, handler: unknown) => void;
 
 /** Time that a process has to end once all has been done, s. */
 const EXIT_WITHIN_S = 10;
 
-/** Has the kernel end this process by SIGALRM if it hangs at its end. */
+/** Has the kernel end this process by SIGALRM if it hangs at its end; the first process of a container ends with code 14. */
 export function boundExit(withinS = EXIT_WITHIN_S): void {
+  // The kernel spares the first process from signals that have no handler. This handler is native:
+  // JavaScript does not run at the end.
+  if (process.pid === 1) handle(constants.signals.SIGALRM, libc.symbol('_exit'));
   process.on('exit', () => alarm(withinS));
 }
 
