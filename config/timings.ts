@@ -148,6 +148,10 @@ const TimingsSchema = Type.Object(
         5000,
         'Time after which a room that could not use a further media worker tries again',
       ),
+      producerRetryMs: ms(
+        1000,
+        'Delay before the sound of a WebSocket peer opens another producer after one could not be',
+      ),
       firstReplacementMs: ms(500, 'Delay before the second replacement in a row; doubles'),
       longestReplacementMs: ms(30_000, 'Longest such delay'),
       steadyAfterMs: ms(60_000, 'Life after which a death does not count as one in a row'),

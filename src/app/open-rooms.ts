@@ -19,6 +19,7 @@ export function openRooms(
   { mixEngines }: Audio,
 ): RoomRegistry {
   const relayBudgets = new RelayBudgets();
+  const { tooFastAfterMs, rtpEndAfterMs } = timings.budgets;
   const rooms = new RoomRegistry({
     pool,
     cluster,
@@ -39,8 +40,8 @@ export function openRooms(
     maxMixedSpeakers: settings.MIX_MAX_SPEAKERS,
     talkThresholdDbov: settings.TALK_THRESHOLD_DBOV,
     talkHoldMs: settings.TALK_HOLD_MS,
-    tooFastAfterMs: timings.budgets.tooFastAfterMs,
-    rtpEndAfterMs: timings.budgets.rtpEndAfterMs,
+    uplinkTimings: { tooFastAfterMs, producerRetryMs: timings.mediaWorkers.producerRetryMs },
+    rtpEndAfterMs,
   });
   return opened.adopt(rooms, (part) => part.close());
 }

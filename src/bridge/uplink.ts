@@ -1,3 +1,4 @@
+import type { Timings } from '../../config/timings.ts';
 import type { FrameClock } from '../audio/clock.ts';
 import type { RoomMixer } from '../audio/mixing/room-mixer.ts';
 import type { OpusSink } from '../audio/ingest/ingest.ts';
@@ -16,9 +17,6 @@ import { MIN_SENT_SAMPLES, type OpusPacket, ShortPackets } from './short-packets
 
 /** Audio level, -dBov, from which a packet is too quiet to be missed. */
 const UNMISSED_LEVEL = 55;
-
-/** Time for which no other producer is opened after one could not be, ms. */
-const RETRY_AFTER_MS = 1000;
 
 /** State of the producer, which exists only once there is audio for a listener behind the router: until then it costs nothing. */
 type State =
@@ -42,12 +40,16 @@ export type HeardThere = { mixer: Pick<RoomMixer, 'receive' | 'openLateBeginning
 /** Leg on which the uplink has its producer. */
 type UplinkLeg = Pick<PlainLeg, 'produce' | 'isClosed'>;
 
+/** Time for which audio must be ahead of real time to be a fault, and time for which no other producer is opened after one could not be. */
+export type UplinkTimings = Pick<Timings['budgets'], 'tooFastAfterMs'> &
+  Pick<Timings['mediaWorkers'], 'producerRetryMs'>;
+
 export type UplinkEvents = {
   /** Called with a new producer; packets flow once the promise resolves. */
   onProducer: (producerId: string) => Promise<void>;
   /** Called when the client sends faster than real time (`xoff`), or no longer does, with the waiting audio and all that was dropped for it. */
   onFlow: (state: 'xoff' | 'xon', bufferedMs: number, droppedMs: number) => void;
-  /** Called when a producer could not be opened (a packet that comes at least a second later opens another), or the client exceeds the limit of its rate. */
+  /** Called when a producer could not be opened (a packet that comes at least `producerRetryMs` later opens another), or the client exceeds the limit of its rate. */
   onFault: (fault: unknown) => void;
 };
 
@@ -73,7 +75,7 @@ export class Uplink {
   #countedExcess = 0;
   /** Duration of all packets that were received. */
   #receivedMs = 0;
-  readonly #tooFastAfterMs: number;
+  readonly #timings: UplinkTimings;
   readonly #flow: FlowWatch;
   #state: State = { name: 'idle' };
   /** Time from which a packet may open a producer, ms. */
@@ -83,17 +85,16 @@ export class Uplink {
   /** Last packets that were taken while the peer was not muted. */
   readonly last: LastPackets = { packets: [], atMs: -Infinity };
 
-  /** @param tooFastAfterMs time for which audio must be ahead of real time to be a fault */
   constructor(
     leg: () => UplinkLeg,
     route: Route,
     { mixer, peer }: HeardThere,
     clock: FrameClock,
-    tooFastAfterMs: number,
+    timings: UplinkTimings,
     events: UplinkEvents,
   ) {
-    this.#tooFastAfterMs = tooFastAfterMs;
-    this.#flow = new FlowWatch(tooFastAfterMs);
+    this.#timings = timings;
+    this.#flow = new FlowWatch(timings.tooFastAfterMs);
     this.#mixer = mixer;
     this.#peer = peer;
     this.#leg = leg;
@@ -280,7 +281,7 @@ export class Uplink {
     if (event !== 'exceeded') {
       this.#tellFlow(event, nowMs);
     } else {
-      const sentence = `Audio came faster than real time for over ${this.#tooFastAfterMs / 1000} s.`;
+      const sentence = `Audio came faster than real time for over ${this.#timings.tooFastAfterMs / 1000} s.`;
       this.#events.onFault(new PartylineError('audio_rate_exceeded', sentence));
     }
   }
@@ -292,7 +293,7 @@ export class Uplink {
       this.#leave({ name: 'idle' });
       // Requests of a leg that closes are rejected; audio continues on the next leg.
       if (leg.isClosed) return;
-      this.#mayOpenAtMs = performance.now() + RETRY_AFTER_MS;
+      this.#mayOpenAtMs = performance.now() + this.#timings.producerRetryMs;
       this.#events.onFault(fault);
     });
   }

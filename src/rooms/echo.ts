@@ -4,7 +4,7 @@ import { FORWARD_HEAD_BYTES } from '../audio/mixing/forward-frame.ts';
 import type { Listener } from '../audio/mixing/subscriptions.ts';
 import type { RoomMixer } from '../audio/mixing/room-mixer.ts';
 import { opusPacketSamples } from '../audio/opus-packet.ts';
-import { type Route, Uplink } from '../bridge/uplink.ts';
+import { type Route, Uplink, type UplinkTimings } from '../bridge/uplink.ts';
 import type { RoomRouter } from '../media/room-router.ts';
 import { ECHO_ROOM } from '../protocol/names.ts';
 
@@ -25,7 +25,7 @@ export type EchoParts = {
   clock: FrameClock;
   router: () => RoomRouter;
   route: Route;
-  tooFastAfterMs: number;
+  uplinkTimings: UplinkTimings;
   onProducer: (producerId: string) => void;
   log: FastifyBaseLogger;
 };
@@ -47,11 +47,11 @@ export class Echo {
 
   /** @param speaker number of the peer in forwarded frames, because it hears itself */
   constructor(parts: EchoParts, speaker: number) {
-    const { mixer, clock, router, route, tooFastAfterMs, onProducer, log } = parts;
+    const { mixer, clock, router, route, uplinkTimings, onProducer, log } = parts;
     this.#mixer = mixer;
     this.#clock = clock;
     const heardThere = { mixer, peer: ECHO_PEER };
-    this.#uplink = new Uplink(() => router().plainLeg, route, heardThere, clock, tooFastAfterMs, {
+    this.#uplink = new Uplink(() => router().plainLeg, route, heardThere, clock, uplinkTimings, {
       onProducer: async (producerId) => onProducer(producerId),
       onFlow: () => {},
       onFault: (fault) => log.warn({ err: fault }, 'echo failed'),

@@ -1,6 +1,7 @@
 import type { FastifyBaseLogger } from 'fastify';
 import type { FrameClock } from '../audio/clock.ts';
 import type { MixEnginePool } from '../audio/mixing/mix-engine-pool.ts';
+import type { UplinkTimings } from '../bridge/uplink.ts';
 import type { Cluster } from '../cluster/cluster.ts';
 import type { IceServers } from '../media/ice-servers.ts';
 import type { MediaWorkerPool } from '../media/media-worker-pool.ts';
@@ -48,8 +49,7 @@ export type RoomParts = {
   talkThresholdDbov: number;
   /** Time for which a speaker counts as talking after the last sound, ms. */
   talkHoldMs: number;
-  /** Time for which audio of a WebSocket client must be ahead of real time to be a fault. */
-  tooFastAfterMs: number;
+  uplinkTimings: UplinkTimings;
   /** Time over its budget of RTP after which a sender is ended. */
   rtpEndAfterMs: number;
 };

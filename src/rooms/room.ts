@@ -3,7 +3,7 @@ import type { FastifyBaseLogger } from 'fastify';
 import type { FrameClock } from '../audio/clock.ts';
 import { RoomMixer } from '../audio/mixing/room-mixer.ts';
 import { Downlink } from '../bridge/downlink.ts';
-import type { Route } from '../bridge/uplink.ts';
+import type { Route, UplinkTimings } from '../bridge/uplink.ts';
 import type { RoomLink } from '../cluster/room-link.ts';
 import type { IceServers } from '../media/ice-servers.ts';
 import type { RoomRouter } from '../media/room-router.ts';
@@ -32,8 +32,7 @@ export class Room {
   readonly key: RoomKey;
   readonly log: FastifyBaseLogger;
   readonly clock: FrameClock;
-  /** Time for which audio of a WebSocket client must be ahead of real time until the client is closed, ms. */
-  readonly tooFastAfterMs: number;
+  readonly uplinkTimings: UplinkTimings;
   readonly iceServers: IceServers;
   readonly mixer: RoomMixer;
   /** Relay of messages of unknown formats. */
@@ -54,7 +53,7 @@ export class Room {
     this.key = { accountId, name };
     this.log = parts.log;
     this.clock = parts.clock;
-    this.tooFastAfterMs = parts.tooFastAfterMs;
+    this.uplinkTimings = parts.uplinkTimings;
     this.iceServers = parts.iceServers;
     this.#members = members;
     this.media = media;
@@ -340,7 +339,7 @@ export class Room {
       clock: this.clock,
       router: () => this.media.router,
       route: this.route,
-      tooFastAfterMs: this.tooFastAfterMs,
+      uplinkTimings: this.uplinkTimings,
       onProducer: (id: string) => this.producers.add({ id, peer: ECHO_PEER, owner: undefined }),
       log: this.log,
     };

@@ -49,7 +49,7 @@ export class WebSocketPeer implements Peer {
       room.route,
       heardThere,
       room.clock,
-      room.tooFastAfterMs,
+      room.uplinkTimings,
       {
         onProducer: (producerId) => room.addProducer(this, producerId),
         onFlow: (state, bufferedMs, droppedMs) => {

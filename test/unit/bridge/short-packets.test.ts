@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { DEFAULT_TIMINGS } from '../../../config/timings.ts';
 import { loadCodecs } from '../../../src/audio/codecs.ts';
 import { opusPacketSamples } from '../../../src/audio/opus-packet.ts';
 import { Uplink } from '../../../src/bridge/uplink.ts';
@@ -34,7 +35,7 @@ function openUplink(receive = (_packet: MediaPacket, _isMuted: boolean) => {}) {
     { isOpen: false },
     { mixer, peer: 'ann' },
     clock,
-    5000,
+    { ...DEFAULT_TIMINGS.budgets, ...DEFAULT_TIMINGS.mediaWorkers },
     {
       onProducer: async () => {},
       onFlow: () => {},

@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { DEFAULT_TIMINGS } from '../../../config/timings.ts';
 import { loadCodecs } from '../../../src/audio/codecs.ts';
 import { DECODER_MEMORY_PACKETS } from '../../../src/audio/opus-codec.ts';
 import { LateBeginning } from '../../../src/audio/mixing/late-beginning.ts';
@@ -9,6 +10,8 @@ import { PartylineError } from '../../../src/protocol/errors.ts';
 import { parseRtpPacket } from '../../../src/rtp/packet.ts';
 import { HandClock } from '../../support/simulated-room.ts';
 import { opusTone } from '../../support/sound.ts';
+
+const TIMINGS = { ...DEFAULT_TIMINGS.budgets, ...DEFAULT_TIMINGS.mediaWorkers };
 
 test('a client that is closed because it sends too fast is heard no more, and keeps no clock running', () => {
   const clock = new HandClock();
@@ -21,7 +24,7 @@ test('a client that is closed because it sends too fast is heard no more, and ke
     { isOpen: false },
     { mixer: { receive: () => (heard += 1), openLateBeginning: () => undefined }, peer: 'ann' },
     clock,
-    5000,
+    TIMINGS,
     {
       onProducer: async () => {},
       onFlow: () => {},
@@ -77,7 +80,7 @@ describe('send() in virtual time', () => {
       { isOpen: false },
       { mixer: { receive: () => (heard += 1), openLateBeginning: () => undefined }, peer: 'ann' },
       clock,
-      5000,
+      TIMINGS,
       {
         onProducer: async () => {},
         onFlow: (state, bufferedMs, droppedMs) => {
@@ -338,7 +341,7 @@ test('packets after some that did not go to the router are encoded anew: after m
       peer: 'ann',
     },
     new HandClock(),
-    5000,
+    TIMINGS,
     {
       onProducer: async () => {},
       onFlow: () => {},
@@ -375,43 +378,49 @@ test('packets after some that did not go to the router are encoded anew: after m
   vi.useRealTimers();
 });
 
-test('a producer that cannot be opened is a fault once a second, and packets from then on open another', async () => {
-  vi.useFakeTimers({ toFake: ['performance'] });
-  onTestFinished(() => void vi.useRealTimers());
-  const sent: Buffer[] = [];
-  const producer: PlainProducer = {
-    id: 'producer',
-    ssrc: 1,
-    payloadType: 100,
-    levelExtensionId: 1,
-    send: (datagram) => void sent.push(parseRtpPacket(datagram, 1)!.payload),
-    close: () => {},
-  };
-  const faults: unknown[] = [];
-  let isRefused = true;
-  const produce = async () => {
-    if (isRefused) throw new Error('no ports');
-    return producer;
-  };
-  const uplink = new Uplink(
-    () => ({ produce, isClosed: false }),
-    { isOpen: true },
-    { mixer: { receive: () => {}, openLateBeginning: () => undefined }, peer: 'ann' },
-    new HandClock(),
-    5000,
-    { onProducer: async () => {}, onFlow: () => {}, onFault: (fault) => faults.push(fault) },
-  );
-  const said = Array.from({ length: 200 }, (_, i) => Buffer.of(0xf8, i, 2));
-  for (const [i, packet] of said.entries()) {
-    vi.advanceTimersByTime(20);
-    isRefused = i < 125;
-    uplink.send(packet, 960, 20, performance.now());
-    await new Promise(setImmediate);
-  }
-  expect(faults.map(String)).toEqual(['Error: no ports', 'Error: no ports', 'Error: no ports']);
-  expect(sent).toEqual(said.slice(150));
-  uplink.close();
-});
+test.each([
+  [1000, 3],
+  [500, 5],
+])(
+  'a producer that cannot be opened is a fault each %i ms, and packets from then on open another',
+  async (producerRetryMs, faultsExpected) => {
+    vi.useFakeTimers({ toFake: ['performance'] });
+    onTestFinished(() => void vi.useRealTimers());
+    const sent: Buffer[] = [];
+    const producer: PlainProducer = {
+      id: 'producer',
+      ssrc: 1,
+      payloadType: 100,
+      levelExtensionId: 1,
+      send: (datagram) => void sent.push(parseRtpPacket(datagram, 1)!.payload),
+      close: () => {},
+    };
+    const faults: unknown[] = [];
+    let isRefused = true;
+    const produce = async () => {
+      if (isRefused) throw new Error('no ports');
+      return producer;
+    };
+    const uplink = new Uplink(
+      () => ({ produce, isClosed: false }),
+      { isOpen: true },
+      { mixer: { receive: () => {}, openLateBeginning: () => undefined }, peer: 'ann' },
+      new HandClock(),
+      { ...TIMINGS, producerRetryMs },
+      { onProducer: async () => {}, onFlow: () => {}, onFault: (fault) => faults.push(fault) },
+    );
+    const said = Array.from({ length: 200 }, (_, i) => Buffer.of(0xf8, i, 2));
+    for (const [i, packet] of said.entries()) {
+      vi.advanceTimersByTime(20);
+      isRefused = i < 125;
+      uplink.send(packet, 960, 20, performance.now());
+      await new Promise(setImmediate);
+    }
+    expect(faults.map(String)).toEqual(Array(faultsExpected).fill('Error: no ports'));
+    expect(sent).toEqual(said.slice((faultsExpected * producerRetryMs) / 20));
+    uplink.close();
+  },
+);
 
 test('only a muted peer is unmuted, and only the packets that a decoder needs before the next one are kept', () => {
   const uplink = new Uplink(
@@ -421,7 +430,7 @@ test('only a muted peer is unmuted, and only the packets that a decoder needs be
     { isOpen: false },
     { mixer: { receive: () => {}, openLateBeginning: () => undefined }, peer: 'ann' },
     new HandClock(),
-    5000,
+    TIMINGS,
     { onProducer: async () => {}, onFlow: () => {}, onFault: () => {} },
   );
   const startMs = performance.now();

@@ -80,6 +80,7 @@ test('the defaults are those of the product', () => {
       firstRoomRetryMs: 100,
       longestRoomRetryMs: 5000,
       spreadAgainAfterMs: 5000,
+      producerRetryMs: 1000,
       firstReplacementMs: 500,
       longestReplacementMs: 30_000,
       steadyAfterMs: 60_000,

@@ -1,4 +1,5 @@
 import { expect, onTestFinished, test, vi } from 'vitest';
+import { DEFAULT_TIMINGS } from '../../../config/timings.ts';
 import type { MixEngine } from '../../../src/audio/mixing/mix-engine.ts';
 import type { MixEnginePool } from '../../../src/audio/mixing/mix-engine-pool.ts';
 import { RoomMixer } from '../../../src/audio/mixing/room-mixer.ts';
@@ -16,7 +17,8 @@ test('a pause is echoed as a pause: the echo talks no longer than its peer', () 
   const settings = { activeSpeakers, jitterBuffer: { minMs: 5, maxMs: 200 } };
   const mixer = new RoomMixer(engines, clock, settings, nothing);
   const received = vi.spyOn(mixer, 'receive');
-  const parts = { mixer, clock, route: { isOpen: false }, tooFastAfterMs: 5000 };
+  const uplinkTimings = { ...DEFAULT_TIMINGS.budgets, ...DEFAULT_TIMINGS.mediaWorkers };
+  const parts = { mixer, clock, route: { isOpen: false }, uplinkTimings };
   const echo = new Echo({ ...parts, onProducer: nothing } as unknown as EchoParts, 1);
   mixer.addSpeaker('ann', 1);
   const said = Array.from({ length: 100 }, (_, i) => (i < 25 ? 20 : 90));

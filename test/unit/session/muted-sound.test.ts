@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { setImmediate as turn } from 'node:timers/promises';
 import { afterEach, beforeAll, beforeEach, expect, test, vi } from 'vitest';
+import { DEFAULT_TIMINGS } from '../../../config/timings.ts';
 import { type Codecs, loadCodecs } from '../../../src/audio/codecs.ts';
 import { parseDeclaredFormat, type SampleFormat } from '../../../src/audio/format.ts';
 import type { ClientConnection } from '../../../src/rooms/peer.ts';
@@ -37,7 +38,7 @@ function open(declared: string) {
     },
     route: { isOpen: false },
     clock,
-    tooFastAfterMs: 5000,
+    uplinkTimings: { ...DEFAULT_TIMINGS.budgets, ...DEFAULT_TIMINGS.mediaWorkers },
     mutedChanged: () => {},
     relayMessage: (_peer: string, message: Buffer) => relayed.push(message),
   };
