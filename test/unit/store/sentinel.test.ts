@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
-import { describe, expect, test } from 'vitest';
+import { createClient } from 'redis';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { readSettings } from '../../../config/settings.ts';
 import { parseSentinelUrl } from '../../../config/sentinel-url.ts';
 import { choosePrimary } from '../../../src/store/choose-primary.ts';
@@ -131,12 +132,76 @@ test('advice on a Redis that fails over: replicas for writes, and sentinels that
   expect(redisAdvice(safe, { downAfterMs: 5000 })).toEqual([]);
 });
 
+const ASKING = { name: 'main', isTls: false, password: '', withinMs: 5000 };
+
+/** Opens a server that answers each command with OK, and questions of clients with a primary. */
+async function openSentinel() {
+  const said: string[] = [];
+  const server = createServer((socket) => {
+    socket.on('error', () => {});
+    socket.on('data', (bytes) => {
+      // Each command is a list of its words.
+      for (const command of bytes
+        .toString()
+        .split(/^\*\d+\r\n/m)
+        .slice(1)) {
+        const words = command.split('\r\n').filter((line) => line !== '' && !line.startsWith('$'));
+        said.push(words.join(' '));
+        socket.write(ANSWERS[words.slice(0, 2).join(' ')] ?? '+OK\r\n');
+      }
+    });
+  });
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  onTestFinished(() => void server.close());
+  return { said, address: { host: '127.0.0.1', port: (server.address() as AddressInfo).port } };
+}
+
+const list = (...words: string[]) =>
+  `*${words.length}\r\n${words.map((word) => `$${word.length}\r\n${word}\r\n`).join('')}`;
+const ANSWERS: Record<string, string> = {
+  'SENTINEL MASTER': list('config-epoch', '7', 'down-after-milliseconds', '5000'),
+  'SENTINEL GET-MASTER-ADDR-BY-NAME': list('10.0.0.1', '6379'),
+};
+
+test('each sentinel is asked with its own password, and answers in lists', async () => {
+  const [first, second] = await Promise.all([openSentinel(), openSentinel()]);
+  const asked = [
+    new Sentinel(first.address, { ...ASKING, password: 'word' }),
+    new Sentinel(second.address, { ...ASKING, name: 'other' }),
+  ];
+  onTestFinished(() => asked.forEach((sentinel) => sentinel.close()));
+  for (const sentinel of asked) {
+    const primary = { host: '10.0.0.1', port: 6379, epoch: 7, downAfterMs: 5000 };
+    expect(await sentinel.ask()).toEqual(primary);
+  }
+  expect(first.said).toContain('AUTH word');
+  expect(first.said).toContain('SENTINEL MASTER main');
+  expect(second.said.filter((words) => /AUTH|HELLO/.test(words))).toEqual([]);
+  expect(second.said).toContain('SENTINEL MASTER other');
+});
+
+test('sentinels that are down, and are asked again and again, cost little CPU', async () => {
+  const sentinels = ['127.0.0.1', '127.0.0.2', '127.0.0.3'].map(
+    (host) => new Sentinel({ host, port: 1 }, ASKING),
+  );
+  const ask = (i: number) => expect(sentinels[i % 3]!.ask()).rejects.toThrow('ECONNREFUSED');
+  await ask(0);
+  const usedBy = async (work: (i: number) => unknown) => {
+    const before = process.threadCpuUsage();
+    for (let i = 0; i < 10; i += 1) await work(i);
+    const { user, system } = process.threadCpuUsage(before);
+    return user + system;
+  };
+  // Each of these clients has a class of its own, with all commands.
+  const usedByClasses = await usedBy((i) => createClient({ RESP: 2, socket: { port: i + 1 } }));
+  expect(await usedBy(ask)).toBeLessThan(usedByClasses / 3);
+});
+
 test('Sentinel.close() while it connects: the connection does not outlive it', async () => {
   const server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;
-  const asking = { name: 'main', isTls: false, password: '', withinMs: 5000 };
-  const sentinel = new Sentinel({ host: '127.0.0.1', port }, asking);
+  const sentinel = new Sentinel({ host: '127.0.0.1', port }, ASKING);
   const connected = once(server, 'connection') as Promise<[Socket]>;
   const asked = sentinel.ask();
   sentinel.close();
