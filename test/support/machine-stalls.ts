@@ -14,8 +14,11 @@ const MOST_CORES = 4;
 const LOOK_EVERY_MS = 5;
 const CORE_LOOK_EVERY_MS = 10;
 
-/** Notes of the threads that watch the cores of this machine until this process ends. */
-let cores: Promise<BigInt64Array[]> | undefined;
+/** Watch on a core: what its thread notes, and the thread. */
+type CoreWatch = { noted: BigInt64Array; thread: Worker };
+
+/** Watches on the cores of this machine, from the first need until the end of this process or {@link unwatchCores}. */
+let cores: Promise<CoreWatch[]> | undefined;
 
 /** Returns the numbers of the cores that this process may use (`proc_pid_status(5)`). */
 function allowedCores(): number[] {
@@ -27,20 +30,27 @@ function allowedCores(): number[] {
   });
 }
 
-/** Starts a thread on a core. @returns what it notes: the longest time between two looks, and the last look, ns of `process.hrtime` */
-async function watchCore(core: number): Promise<BigInt64Array> {
+/** Starts a thread on a core. It notes the longest time between two looks, and the last look, ns of `process.hrtime`. */
+async function watchCore(core: number): Promise<CoreWatch> {
   const noted = new BigInt64Array(new SharedArrayBuffer(3 * 8));
-  const worker = new Worker(new URL('./core-watch.ts', import.meta.url), {
+  const thread = new Worker(new URL('./core-watch.ts', import.meta.url), {
     workerData: { core, noted, everyMs: CORE_LOOK_EVERY_MS },
   });
-  await once(worker, 'message');
-  worker.unref();
-  return noted;
+  await once(thread, 'message');
+  thread.unref();
+  return { noted, thread };
 }
 
 /** Leaves the cores unwatched in a file that counts the threads of its process. */
 export function watchNoCores(): void {
   cores = Promise.resolve([]);
+}
+
+/** Ends the threads that watch the cores: files that share a process run beside them otherwise. */
+export async function unwatchCores(): Promise<void> {
+  const watched = await cores;
+  cores = undefined;
+  await Promise.all((watched ?? []).map(({ thread }) => thread.terminate()));
 }
 
 /**
@@ -51,13 +61,13 @@ export function watchNoCores(): void {
 export async function watchStalls(): Promise<() => number> {
   cores ??= Promise.all(allowedCores().slice(0, MOST_CORES).map(watchCore));
   const watched = await cores;
-  for (const noted of watched) Atomics.store(noted, 0, 0n);
+  for (const { noted } of watched) Atomics.store(noted, 0, 0n);
   const loop = monitorEventLoopDelay({ resolution: LOOK_EVERY_MS });
   loop.enable();
   return () => {
     loop.disable();
     const nowNs = process.hrtime.bigint();
-    const stallsNs = watched.flatMap((noted) => [
+    const stallsNs = watched.flatMap(({ noted }) => [
       Atomics.load(noted, 0),
       // One that has not ended.
       nowNs - Atomics.load(noted, 1),

@@ -1,7 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { expect, test } from 'vitest';
+import type { Worker } from 'node:worker_threads';
+import { afterAll, expect, onTestFinished, test } from 'vitest';
 import { leastOf, undisturbed } from '../support/listening.ts';
-import { awakeMs, watchStalls } from '../support/machine-stalls.ts';
+import { awakeMs, unwatchCores, watchStalls } from '../support/machine-stalls.ts';
 
 /** Longer than any stall of the machine itself should be, ms. */
 const STALL_MS = 500;
@@ -10,6 +11,9 @@ function stall(): void {
   const startMs = performance.now();
   while (performance.now() - startMs < STALL_MS);
 }
+
+// Files that come later share the process.
+afterAll(unwatchCores);
 
 test('a stall of this process is seen', async () => {
   const longestStallMs = await watchStalls();
@@ -74,4 +78,20 @@ test('a wait for another process that a recording notes counts as a stall', asyn
     return number;
   });
   expect(taken).toBeGreaterThan(1);
+});
+
+test('the threads that watch the cores end when they are no longer needed', async () => {
+  await unwatchCores();
+  const threads: Worker[] = [];
+  const note = (thread: Worker) => threads.push(thread);
+  process.on('worker', note);
+  onTestFinished(() => void process.off('worker', note));
+  (await watchStalls())();
+  expect(threads.length).toBeGreaterThan(0);
+  expect(threads.every(({ threadId }) => threadId > 0)).toBe(true);
+  await unwatchCores();
+  expect(threads.every(({ threadId }) => threadId === -1)).toBe(true);
+  // Others are started when they are needed again.
+  (await watchStalls())();
+  expect(threads.filter(({ threadId }) => threadId > 0)).toHaveLength(threads.length / 2);
 });
