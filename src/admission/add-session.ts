@@ -3,7 +3,7 @@ import { codecsOfAccount } from '../audio/codecs.ts';
 import { type AudioSettings, serializeSettings } from '../session/audio-settings.ts';
 import { Session } from '../session/session.ts';
 import type { SessionParts } from '../session/session-parts.ts';
-import { type LastLocation, WHIP_PREFIX } from '../usage/last-location.ts';
+import { type StoredPlace, WHIP_PREFIX } from '../usage/stored-place.ts';
 import { openHandover } from './handed-over-client.ts';
 import { LatestWrite } from './latest-write.ts';
 import { preferencesOf } from './query.ts';
@@ -44,7 +44,7 @@ export function addSession(
   };
   const session: Session = new Session(socket, {
     ...partsOf(client, ids, lease, parts),
-    ...locationReporter(client, ids, lease, parts, log),
+    ...placeReporter(client, ids, lease, parts, log),
     log,
     onSettings: saveSettings,
     onClosed,
@@ -68,7 +68,7 @@ export function addSession(
   return { session, receive: (data, isBinary) => receiver.receive(data, isBinary) };
 }
 
-/** Returns the parts of a session that do not depend on its end or its location. */
+/** Returns the parts of a session that do not depend on its end or its place. */
 function partsOf(
   { stream, query, credentials }: KnownClient,
   { sessionId, connectionId }: Ids,
@@ -114,24 +114,24 @@ function settingsWriter(
   return (settings) => writes.write(serializeSettings(settings));
 }
 
-/** Returns the callbacks by which a session shares its location, and gives up the one that its peer had on another node. */
-function locationReporter(
+/** Returns the callbacks by which a session shares its place, and gives up the one that its peer had on another node. */
+function placeReporter(
   { query, credentials }: KnownClient,
   { sessionId }: Ids,
-  { holder, order, lastLocation, admittedAtMs }: SessionLease,
+  { holder, order, lastPlace, admittedAtMs }: SessionLease,
   parts: SessionOpeningParts,
   log: FastifyBaseLogger,
 ): Pick<SessionParts, 'onPlace' | 'onSettled' | 'giveUpElsewhere'> {
   const { leases, places, takeover } = parts;
-  const isElsewhere = lastLocation !== undefined && !places.get(credentials.account.id, query.peer);
-  let elsewhere = isElsewhere ? lastLocation : undefined;
+  const isElsewhere = lastPlace !== undefined && !places.get(credentials.account.id, query.peer);
+  let elsewhere = isElsewhere ? lastPlace : undefined;
   const warnOf = (failure: string) => (fault: unknown) => log.warn({ err: fault }, failure);
-  const onNotStored = warnOf('location of the peer not stored');
+  const onNotStored = warnOf('place of the peer not stored');
   const onNotAnnounced = warnOf('move of the peer not announced');
   return {
     onPlace: (room, kind) => {
-      const location = room === undefined ? undefined : { sessionId, room, kind };
-      leases.savePlace(holder, location).catch(onNotStored);
+      const place = room === undefined ? undefined : { sessionId, room, kind };
+      leases.savePlace(holder, place).catch(onNotStored);
     },
     onSettled: (room) => {
       if (isElsewhere) takeover.settled(holder, order, room).catch(onNotAnnounced);
@@ -151,7 +151,7 @@ function locationReporter(
 
 /** Returns false if the place that a peer had before its admission has ended by now without having been taken up. */
 function mayStillBeKept(
-  { sessionId }: LastLocation,
+  { sessionId }: StoredPlace,
   admittedAtMs: number,
   { places, timings }: SessionOpeningParts,
 ): boolean {

@@ -4,7 +4,7 @@ import type { Session } from '../session/session.ts';
 import { readSummary } from '../usage/summary.ts';
 import { addSession } from './add-session.ts';
 import type { HandedOverClient } from './handed-over-client.ts';
-import { locationToResume, restrict } from './resume-place.ts';
+import { placeToResume, restrict } from './resume-place.ts';
 import type { KnownClient, SessionOpeningParts } from './session-opening.ts';
 import { type Ids, type Lease, takeLease } from './take-lease.ts';
 
@@ -69,7 +69,7 @@ function start(
   const settings = settingsOf(ids, lease, before ?? places.get(account.id, peer)?.place);
   const { session, receive } = addSession(client, ids, { ...lease, settings }, parts, true);
   const isSilenced = restrict(places.get(account.id, peer), credentials, limits.remaining_minutes);
-  const place = locationToResume(resumedId, lease.lastLocation, places.get(account.id, peer));
+  const place = placeToResume(resumedId, lease.lastPlace, places.get(account.id, peer));
   const room = session.start(limits, client, lease.isResumed || place ? { place } : undefined);
   if (room !== undefined) receive(Buffer.from(JSON.stringify({ type: 'join', room })), false);
   if (isSilenced) session.refuseToPublish();

@@ -1,6 +1,6 @@
 import { type Credentials, mayPublish, roomFault } from '../accounts/authenticator.ts';
 import type { PeerKind } from '../protocol/messages.ts';
-import type { LastLocation } from '../usage/last-location.ts';
+import type { StoredPlace } from '../usage/stored-place.ts';
 import type { SuspendedPeer } from '../session/suspended-peers.ts';
 
 /**
@@ -22,9 +22,9 @@ export function restrict(
 }
 
 /** Returns the place of a session that its client resumes, on this node or another; undefined if it no longer has one. */
-export function locationToResume(
+export function placeToResume(
   sessionId: string | undefined,
-  last: LastLocation | undefined,
+  last: StoredPlace | undefined,
   kept: SuspendedPeer | undefined,
 ): { room: string; isHere: boolean; kind: PeerKind } | undefined {
   if (sessionId === undefined) return undefined;

@@ -26,7 +26,7 @@ import { type RoomPeer, WayChange, type Ways } from './way-change.ts';
 type State =
   { name: 'lobby' } | { name: 'in_room'; room: string; peer: RoomPeer } | { name: 'closed' };
 
-type Location = { room: string; kind: PeerKind };
+type Place = { room: string; kind: PeerKind };
 
 export type PresenceParts = {
   rooms: RoomRegistry;
@@ -44,7 +44,7 @@ export type PresenceParts = {
    * Gives up the place that the client has on another node.
    * @returns the place; undefined if it has none, if it has ended, or was given up by being in another room
    */
-  giveUpElsewhere: (reason: LeaveReason) => Location | undefined;
+  giveUpElsewhere: (reason: LeaveReason) => Place | undefined;
   requestLimits: { turns: FairScheduler };
   credentials: Credentials;
   timings: Pick<Timings['sessions'], 'changesWithinMs'>;
@@ -264,9 +264,7 @@ export class Presence {
     const kept = this.#state.name === 'lobby' ? this.#takePlace() : undefined;
     const here = this.#state.name === 'in_room' ? this.#state : kept?.place;
     const elsewhere = this.#parts.giveUpElsewhere(reason);
-    const place: Location | undefined = here
-      ? { room: here.room, kind: here.peer.kind }
-      : elsewhere;
+    const place: Place | undefined = here ? { room: here.room, kind: here.peer.kind } : elsewhere;
     if (!place) throw new PartylineError('bad_message', 'leave: not in a room.');
     const { room, kind } = place;
     this.#leaveFor(reason);

@@ -3,7 +3,7 @@ import type { Timings } from '../../config/timings.ts';
 import { PartylineError, replaced } from '../protocol/errors.ts';
 import { leaseExpiriesKey, leaseKeys, leasePlacesKey } from '../store/keys.ts';
 import type { Redis } from '../store/redis.ts';
-import { type LastLocation, parseLocation } from './last-location.ts';
+import { type StoredPlace, parsePlace } from './stored-place.ts';
 import { type LeaseHolder, keysOfPeer } from './lease-holder.ts';
 import { LeaseNotes } from './lease-notes.ts';
 import { LeaseReleases, type Release } from './lease-releases.ts';
@@ -19,8 +19,8 @@ import {
 
 /** Result of taking a lease. */
 export type Admission = {
-  /** Location of the peer on its former connection, whose lease is taken over. */
-  lastLocation: LastLocation | undefined;
+  /** Place of the peer on its former connection, whose lease is taken over. */
+  lastPlace: StoredPlace | undefined;
   /** True if the peer had this session before. */
   isResumed: boolean;
   /** Settings of the resumed session, otherwise those that were passed. */
@@ -102,7 +102,7 @@ export class CcuLeases {
     const onFailure = { keepSettingsMs: 0, isWithdrawn: false };
     const reply = await this.#askForLease(holder, request, onFailure);
     if (reply[0] === REFUSED.mustJoin) {
-      // Not `parseLocation`: a newer build may have stored a kind that this one does not know.
+      // Not `parsePlace`: a newer build may have stored a kind that this one does not know.
       const place = JSON.parse(reply[2] ?? '') as { sessionId: string };
       return { elsewhere: place.sessionId };
     }
@@ -127,7 +127,7 @@ export class CcuLeases {
     this.#held.set(accountId, holders.set(holder, order));
     this.#notes.keep(holder, 'settings', `${sessionId} ${stored}`);
     return {
-      lastLocation: parseLocation(place),
+      lastPlace: parsePlace(place),
       isResumed: known === 1,
       settings: stored,
       order,
@@ -161,7 +161,7 @@ export class CcuLeases {
   }
 
   /** Stores the place of a lease's holder, for when it resumes on another node; if Redis is disconnected, again after the reconnect. */
-  async savePlace(holder: LeaseHolder, place?: LastLocation): Promise<void> {
+  async savePlace(holder: LeaseHolder, place?: StoredPlace): Promise<void> {
     const text = place ? JSON.stringify(place) : '';
     if (this.#holds(holder)) await this.#notes.write(holder, 'place', text);
   }
@@ -170,7 +170,7 @@ export class CcuLeases {
   async findPlace({ accountId, peer }: Pick<LeaseHolder, 'accountId' | 'peer'>) {
     const key = leasePlacesKey(accountId);
     const text = await this.#redis.run((client) => client.hGet(key, peer));
-    return parseLocation(text);
+    return parsePlace(text);
   }
 
   async count(accountId: number): Promise<number> {

@@ -1,4 +1,4 @@
-import type { LastLocation } from './last-location.ts';
+import type { StoredPlace } from './stored-place.ts';
 
 /** Session of a peer as stored in Redis, beside the peer's place. */
 export type StoredSession = {
@@ -10,7 +10,7 @@ export type StoredSession = {
 /** WHIP or WHEP half that asks for a lease; its other half may be on another node. */
 export type HalfOfPeer = {
   /** Stored with the lease, so that of two halves that arrive at the same time, the second finds the first. */
-  place: LastLocation;
+  place: StoredPlace;
   /** A session whose id begins with this, in the same room, is joined, not replaced. */
   joins: string;
   /** A session is replaced nevertheless if its id begins with this, too: if this is empty, every session is. */

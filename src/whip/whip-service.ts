@@ -12,7 +12,7 @@ import { echoRoomOf } from '../rooms/echo.ts';
 import type { RoomLease } from '../rooms/registry.ts';
 import type { Room } from '../rooms/room.ts';
 import type { SessionOpeningParts } from '../admission/session-opening.ts';
-import { type LastLocation, WHIP_PREFIX } from '../usage/last-location.ts';
+import { type StoredPlace, WHIP_PREFIX } from '../usage/stored-place.ts';
 import type { LeaseHolder } from '../usage/lease-holder.ts';
 import { RESTART_ICE_COST } from '../session/message-budget.ts';
 import { writeAnswer } from './answer.ts';
@@ -265,7 +265,7 @@ export class WhipService {
     if ('elsewhere' in admission) {
       return { elsewhere: nodeOf(admission.elsewhere.slice(WHIP_PREFIX.length)) };
     }
-    const { order, lastLocation } = admission;
+    const { order, lastPlace } = admission;
     const release = () => {
       leases.release(holder).catch((fault: unknown) => {
         log.warn({ err: fault, peer }, 'lease not released; retrying');
@@ -273,7 +273,7 @@ export class WhipService {
     };
     try {
       await takeover.arrived(holder, order);
-      return { id, holder, order, isElsewhere: lastLocation !== undefined, release };
+      return { id, holder, order, isElsewhere: lastPlace !== undefined, release };
     } catch (fault) {
       release();
       throw fault;
@@ -410,7 +410,7 @@ type Admitted = {
 const ICE_NAME_CHARACTERS = 8;
 
 /** Returns the node of a place of WHIP or WHEP; undefined for other places. */
-const nodeOfPlace = ({ sessionId }: LastLocation): string | undefined =>
+const nodeOfPlace = ({ sessionId }: StoredPlace): string | undefined =>
   sessionId.startsWith(WHIP_PREFIX) ? nodeOf(sessionId.slice(WHIP_PREFIX.length)) : undefined;
 
 /** @throws {PartylineError} `not_found` if the only peer that a client wants to hear is not in the room */

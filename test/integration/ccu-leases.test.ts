@@ -180,7 +180,7 @@ test('a lease that Redis gives after the time-out is given back', async () => {
 
 const kitchen = { sessionId: 's', room: 'kitchen', kind: 'websocket' } as const;
 const muted = { sessionId: 's', settings: 'muted' };
-const asResumed = { isResumed: true, settings: 'muted', lastLocation: kitchen };
+const asResumed = { isResumed: true, settings: 'muted', lastPlace: kitchen };
 
 test('a resumption that Redis answers too late leaves the place and the settings to the next one', async () => {
   await using leases = await openTwo();
@@ -347,7 +347,7 @@ test('a room and settings that Redis has lost are written again with the next re
     sessionId: 's',
     settings: '',
   });
-  expect(resumed).toMatchObject({ lastLocation: place, isResumed: true, settings: 'muted' });
+  expect(resumed).toMatchObject({ lastPlace: place, isResumed: true, settings: 'muted' });
 });
 
 test('two halves that come at once to two nodes: one takes the lease, and the other finds it', async () => {
@@ -368,11 +368,11 @@ test('two halves that come at once to two nodes: one takes the lease, and the ot
   // A session of another room is replaced, as is one that is not joined, and one of the same node.
   for (const later of [half('n3', 'b'), half('n4', 'b', ''), half('n4', 'b')]) {
     const replacing = await leases.other.admitHalf(holder(`of ${later.replaces}`), 5, later);
-    expect(replacing).toMatchObject({ lastLocation: { kind: 'webrtc' } });
+    expect(replacing).toMatchObject({ lastPlace: { kind: 'webrtc' } });
   }
   // A WebSocket replaces it, too.
   const socket = await leases.one.admit(holder('socket'), 5, false);
-  expect(socket.lastLocation).toMatchObject({ sessionId: 'whip:n4-1' });
+  expect(socket.lastPlace).toMatchObject({ sessionId: 'whip:n4-1' });
   expect(await leases.one.count(1)).toBe(1);
 });
 

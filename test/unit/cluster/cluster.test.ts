@@ -74,7 +74,7 @@ describe('Roster', () => {
     expect(Array.from({ length: 65_535 }, pass)).toContain(reserved);
   });
 
-  test("a change of a peer's mute is announced, by its last location", () => {
+  test("a change of a peer's mute is announced, by its last place", () => {
     const told: [string, boolean][] = [];
     const roster = new Roster((...change) => told.push(change));
     roster.enter('alice', 'websocket', 'node a', true);
