@@ -62,8 +62,48 @@ const INPUT_ONLY = [
   'mp4_aac',
 ] as const;
 
+/** Parameters of a PCM codec, as docs/protocol.md writes them. */
+const PCM_PARAMETERS = ';rate=R;channels=C';
+
+/** Meaning of one binary message, by the codec of its format. */
+const MEANINGS: Readonly<Record<Exclude<InputFormat['codec'], 'pcm_f64le'> | 'auto', string>> = {
+  opus: 'one Opus packet (RFC 6716), any frame duration, mono or stereo',
+  pcm_s16le:
+    'interleaved samples of 16 bits, R in 8000…48000, C 1 or 2; any length, also one that splits a sample',
+  pcm_f32le: 'as `pcm_s16le`, with 32-bit floats',
+  pcm_s16be: 'as `pcm_s16le`, with 16 bits in network order',
+  pcm_u8: 'as `pcm_s16le`, with unsigned 8 bits',
+  pcm_s24le: 'as `pcm_s16le`, with 24 bits',
+  pcm_s32le: 'as `pcm_s16le`, with 32-bit integers',
+  pcmu: 'G.711 µ-law at 8000 Hz, any length',
+  pcma: 'G.711 A-law at 8000 Hz, any length',
+  g722: 'G.722 at 64 kbit/s: two samples of 16 kHz in a byte, any length',
+  wav: 'a chunk of a RIFF WAVE stream, cut anywhere, or a whole file: samples of 8 to 32 bits, floats or G.711, 4000…192000 Hz, up to 8 channels',
+  mp3: 'a chunk of MPEG audio, Layer II or III, cut anywhere, joined anywhere; tags are passed over',
+  flac: 'a chunk of FLAC, cut anywhere, joined at any frame; a frame has at most 16384 samples',
+  ogg_flac: 'a chunk of FLAC in Ogg, cut anywhere; a frame has at most 16384 samples',
+  ogg_vorbis:
+    'a chunk of Vorbis in Ogg, cut anywhere, from its first page on: 4000…192000 Hz, up to 8 channels',
+  aac_adts:
+    'a chunk of AAC in ADTS, cut anywhere, joined anywhere: the low complexity profile (of HE-AAC only the core is heard)',
+  mp4_aac:
+    "a chunk of fragmented MP4 with AAC as in `aac_adts`, cut anywhere (Safari's MediaRecorder)",
+  ogg_opus: "a chunk of Opus in Ogg, cut anywhere (a browser's MediaRecorder)",
+  webm_opus: "a chunk of Opus in WebM, cut anywhere (a browser's MediaRecorder)",
+  opaque: "bytes that only the app's own clients understand; neither decoded nor mixed",
+  auto: 'detected from the bytes and their rate; an operator who knows the format may pin it for the account',
+};
+
+/** Returns each value of `audio`, and the meaning of one binary message in that format, for docs/protocol.md. */
+export const describeFormats = (): { value: string; meaning: string; isInputOnly: boolean }[] =>
+  Object.entries(MEANINGS).map(([codec, meaning]) => ({
+    value: PCM_CODECS.some((pcm) => pcm === codec) ? `${codec}${PCM_PARAMETERS}` : codec,
+    meaning,
+    isInputOnly: isInputOnly(codec),
+  }));
+
 /** Values of `audio_out`, in messages for people. */
-const KNOWN_OUT = `auto, opus, ${Object.keys(TELEPHONE_RATES_HZ).join(', ')}, and with ;rate=R;channels=C (R 8000…48000, C 1 or 2) ${PCM_CODECS.join(', ')}; opaque`;
+const KNOWN_OUT = `auto, opus, ${Object.keys(TELEPHONE_RATES_HZ).join(', ')}, and with ${PCM_PARAMETERS} (R 8000…48000, C 1 or 2) ${PCM_CODECS.join(', ')}; opaque`;
 /** Values of `audio`, in messages for people. */
 const KNOWN_IN = `${KNOWN_OUT}, ${INPUT_ONLY.join(', ')}`;
 

@@ -2,6 +2,7 @@ import { Compile } from 'typebox/compile';
 import { expect, test } from 'vitest';
 import { StoredAccountSchema } from '../../../src/accounts/accounts.ts';
 import {
+  describeFormats,
   formatAudioFormat,
   parseAudioFormat,
   parseDeclaredFormat,
@@ -20,6 +21,21 @@ function isParsed(parse: (value: string) => unknown, value: string): boolean {
     return false;
   }
 }
+
+test('the formats that are described are those that are taken', () => {
+  const formats = describeFormats();
+  expect(formats.length).toBeGreaterThan(20);
+  for (const { value, isInputOnly } of formats) {
+    const example = value.replace('rate=R;channels=C', 'rate=48000;channels=2');
+    const isAsked = isParsed(parseOutputFormat, example);
+    expect({ value, isTaken: isParsed(parseDeclaredFormat, example), isAsked }).toEqual({
+      value,
+      isTaken: true,
+      // `audio_out=auto` is the format in which the client sends, and is not parsed.
+      isAsked: !isInputOnly && value !== 'auto',
+    });
+  }
+});
 
 test('parseAudioFormat() takes the rates 8000 to 48000, and an account the same', () => {
   const wrong: string[] = [];
