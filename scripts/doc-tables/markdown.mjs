@@ -14,18 +14,21 @@ export const tableOf = (head, rows) =>
 export const code = (text) => `\`${text}\``;
 
 /**
- * Returns a page with its tables replaced. A table stands in the line after a comment with its name: `<!-- settings -->`.
+ * Returns a page with its tables replaced. A table stands after a line with its name, `<!-- settings -->`, and ends with its last
+ * row, or, if there is one, with a line `<!-- /settings -->`.
  * @param {string} page
  * @param {Record<string, string>} tables by name
  * @throws {Error} if the page has not exactly one place for each table
  */
 export function withTables(page, tables) {
   return Object.entries(tables).reduce((text, [name, table]) => {
-    const [before, rest, ...others] = text.split(`<!-- ${name} -->\n`);
+    const begin = `<!-- ${name} -->\n`;
+    const [before, rest, ...others] = text.split(begin);
     if (before === undefined || rest === undefined || others.length > 0) {
       throw new Error(`There must be one line "<!-- ${name} -->".`);
     }
-    const after = rest.replace(/^(?:\|.*\n)*/, '');
-    return `${before}<!-- ${name} -->\n${table}\n${after}`;
+    const end = rest.indexOf(`\n<!-- /${name} -->\n`);
+    const after = end < 0 ? rest.replace(/^(?:\|.*\n)*/, '') : rest.slice(end);
+    return `${before}${begin}${table}\n${after}`;
   }, page);
 }

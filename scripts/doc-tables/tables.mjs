@@ -1,5 +1,6 @@
 import { settingsTable } from '../../config/settings.ts';
 import { layersTable } from './layers.mjs';
+import { messageTables } from './messages.mjs';
 import { closeCodesTable, formatsTable, whipProblemsTable } from './protocol.mjs';
 import { redisTables } from './redis.mjs';
 
@@ -14,6 +15,7 @@ export const TABLES = {
     'close codes': closeCodesTable(),
     formats: formatsTable(),
     'whip problems': whipProblemsTable(),
+    ...messageTables(),
   },
   'docs/redis.md': redisTables(),
 };

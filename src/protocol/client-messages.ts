@@ -1,6 +1,7 @@
-import { type Static, type TObject, Type } from 'typebox';
+import { type Static, type TObject, type TSchema, Type } from 'typebox';
 import { Compile } from 'typebox/compile';
 import { PartylineError } from './errors.ts';
+import { boolean, string } from './fields.ts';
 import { type MessageId, messageId } from './messages.ts';
 import { describeFaults } from './schema-faults.ts';
 import {
@@ -9,32 +10,51 @@ import {
   RtpParametersSchema,
 } from './webrtc-parameters.ts';
 
-/** Schemas of the text messages that a client may send on `/ws` (docs/protocol.md), and their parser. */
+/**
+ * Schemas of the text messages that a client may send on `/ws`, and their parser. The tables of docs/protocol.md (§9) are
+ * made from the descriptions (`npm run docs`).
+ */
 
 const id = Type.Optional(messageId);
 
 const MAX_ID_CHARACTERS = 128;
 
-const reference = Type.String({ minLength: 1, maxLength: 128 });
+/** Id of something that the gateway has made. */
+const reference = (description: string) =>
+  Type.String({ minLength: 1, maxLength: 128, description });
 
-const CLIENT_MESSAGES = {
-  join: Type.Object({
-    type: Type.Literal('join'),
-    id,
-    room: Type.String(),
-    media: Type.Optional(Type.Literal('webrtc')),
+const transportId = reference('id of the transport, from `joined`');
+const producerId = reference('id of the producer, from `produced`');
+
+/** A message; `description` says what the client asks for. */
+const clientMessage = <const Name extends string, T extends Record<string, TSchema>>(
+  type: Name,
+  description: string,
+  fields: T,
+) => Type.Object({ type: Type.Literal(type), id, ...fields }, { description });
+
+export const CLIENT_MESSAGES = {
+  join: clientMessage('join', 'Enter a room, or change how the client is connected (§3).', {
+    room: string('name of the room'),
+    media: Type.Optional(
+      Type.Literal('webrtc', {
+        description: 'to send and hear over WebRTC; absent for the WebSocket',
+      }),
+    ),
     rtp_capabilities: Type.Optional(RtpCapabilitiesSchema),
   }),
-  leave: Type.Object({ type: Type.Literal('leave'), id }),
-  configure: Type.Object({
-    type: Type.Literal('configure'),
-    id,
-    audio: Type.Optional(Type.String()),
-    audio_out: Type.Optional(Type.String()),
-    delivery: Type.Optional(Type.Enum(['mix', 'forward'])),
-    /** Gain by peer. TypeBox checks only the pattern of a record's key, and checks no value under a name that does not match. */
+  leave: clientMessage('leave', 'Leave the room.', {}),
+  configure: clientMessage('configure', 'Change the settings that it names.', {
+    audio: Type.Optional(string('format in which the client sends from now on, as in the query')),
+    audio_out: Type.Optional(string('format in which it hears, as in the query')),
+    delivery: Type.Optional(
+      Type.Enum(['mix', 'forward'], { description: 'as in the query ("Delivery")' }),
+    ),
+    // TypeBox checks only the pattern of a record's key, and checks no value under a name that
+    // does not match.
     volume: Type.Optional(
       Type.Record(Type.String({ pattern: '^[^]*$' }), Type.Number({ minimum: 0, maximum: 4 }), {
+        description: 'how loud peers are heard, by name; a peer that is not named keeps its volume',
         maxProperties: 1000,
         // No peer has a control character or a lone surrogate in its name; JSON writes each in six
         // characters, and slowly.
@@ -45,33 +65,27 @@ const CLIENT_MESSAGES = {
         }),
       }),
     ),
-    mute: Type.Optional(Type.Boolean()),
+    mute: Type.Optional(boolean('whether nothing that the client sends is to be heard')),
   }),
-  connect_transport: Type.Object({
-    type: Type.Literal('connect_transport'),
-    id,
-    transport_id: reference,
+  connect_transport: clientMessage('connect_transport', 'Connect a transport.', {
+    transport_id: transportId,
     dtls_parameters: DtlsParametersSchema,
   }),
-  produce: Type.Object({
-    type: Type.Literal('produce'),
-    id,
-    transport_id: reference,
-    kind: Type.Literal('audio'),
+  produce: clientMessage('produce', 'Send audio.', {
+    transport_id: transportId,
+    kind: Type.Literal('audio', { description: 'the kind of media' }),
     rtp_parameters: RtpParametersSchema,
   }),
-  pause_producer: Type.Object({ type: Type.Literal('pause_producer'), id, producer_id: reference }),
-  resume_producer: Type.Object({
-    type: Type.Literal('resume_producer'),
-    id,
-    producer_id: reference,
+  pause_producer: clientMessage('pause_producer', 'Mute the browser.', { producer_id: producerId }),
+  resume_producer: clientMessage('resume_producer', 'Unmute the browser.', {
+    producer_id: producerId,
   }),
-  resume_consumer: Type.Object({
-    type: Type.Literal('resume_consumer'),
-    id,
-    consumer_id: reference,
+  resume_consumer: clientMessage('resume_consumer', 'Hear the audio of a consumer.', {
+    consumer_id: reference('id of the consumer, from `new_consumer` or `joined`'),
   }),
-  restart_ice: Type.Object({ type: Type.Literal('restart_ice'), id, transport_id: reference }),
+  restart_ice: clientMessage('restart_ice', 'Get new ICE parameters for a transport.', {
+    transport_id: transportId,
+  }),
 } satisfies Record<string, TObject>;
 
 type ClientMessageType = keyof typeof CLIENT_MESSAGES;

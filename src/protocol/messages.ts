@@ -1,18 +1,18 @@
 import { type Static, type TSchema, Type } from 'typebox';
 import { CLOSE_CODES, type ErrorCode } from './close-codes.ts';
 import type { PartylineError } from './errors.ts';
-import type {
-  DtlsParameters,
-  IceCandidate,
-  IceParameters,
-  IceServer,
-  RtpCapabilities,
-  RtpParameters,
-} from './media-types.ts';
+import { boolean, exactly, gains, integer, number, string } from './fields.ts';
+import {
+  consumerDescription,
+  ConsumerDescriptionSchema,
+  iceParameters,
+  iceServers,
+  WebRtcDescriptionSchema,
+} from './webrtc-descriptions.ts';
 
 /**
- * Text frames that the gateway sends on `/ws` (docs/protocol.md), as schemas: types here, checks in tests,
- * and the docs follow.
+ * Text frames that the gateway sends on `/ws`, as schemas: types here, checks in tests. The tables of docs/protocol.md (§9)
+ * are made from the descriptions (`npm run docs`).
  */
 
 export const messageId = Type.Union([Type.String(), Type.Number()]);
@@ -20,205 +20,259 @@ export const messageId = Type.Union([Type.String(), Type.Number()]);
 /** Name that a client gives one of its messages; the answer carries it, cut to 128 characters. */
 export type MessageId = Static<typeof messageId>;
 
-/** An object that mediasoup makes, in its own camelCase. */
-const mediasoupObject = <T>() => Type.Unsafe<T>(Type.Object({}));
-
-/** An object without additional fields. */
-const exactly = <T extends Record<string, TSchema>>(fields: T) =>
-  Type.Object(fields, { additionalProperties: false });
-
-/** A message; `reply_to` is the `id` of the message that it answers. */
+/** A message; `reply_to` is the `id` of the message that it answers. `description` says when it is sent. */
 const message = <const Name extends string, T extends Record<string, TSchema>>(
   type: Name,
+  description: string,
   fields: T,
-) => exactly({ type: Type.Literal(type), reply_to: Type.Optional(messageId), ...fields });
+) =>
+  exactly(
+    { type: Type.Literal(type), reply_to: Type.Optional(messageId), ...fields },
+    { description },
+  );
 
-const peerKind = Type.Enum(['websocket', 'webrtc']);
+const peerKind = Type.Enum(['websocket', 'webrtc'], { description: 'how the peer is connected' });
 export type PeerKind = Static<typeof peerKind>;
 
-const peerDescription = {
-  peer: Type.String(),
-  kind: peerKind,
-  /** Stands in the header of this peer's frames under `delivery=forward`. */
-  speaker: Type.Integer(),
-  muted: Type.Boolean(),
-};
+const peer = string('name of the peer');
+const speaker = integer('number in the head of its frames with `delivery=forward`');
+const muted = boolean(
+  'whether the peer is muted; a browser whose producer is paused counts as muted',
+);
+
+const peerDescription = { peer, kind: peerKind, speaker, muted };
 const PeerDescriptionSchema = exactly(peerDescription);
 export type PeerDescription = Static<typeof PeerDescriptionSchema>;
 
-/** `level_dbov`: 0 is the loudest, negative below; absent for a peer whose format is unknown. */
 const SpeakingPeerSchema = exactly({
-  peer: Type.String(),
-  level_dbov: Type.Optional(Type.Number()),
+  peer,
+  level_dbov: Type.Optional(
+    number('level, dBov: 0 is the loudest; absent for a peer whose format is unknown'),
+  ),
 });
 export type SpeakingPeer = Static<typeof SpeakingPeerSchema>;
 
-const TransportDescriptionSchema = exactly({
-  id: Type.String(),
-  ice_parameters: mediasoupObject<IceParameters>(),
-  ice_candidates: Type.Array(mediasoupObject<IceCandidate>()),
-  dtls_parameters: mediasoupObject<DtlsParameters>(),
-  ice_servers: Type.Optional(Type.Array(mediasoupObject<IceServer>())),
-});
-export type TransportDescription = Static<typeof TransportDescriptionSchema>;
-
-const WebRtcDescriptionSchema = exactly({
-  router_rtp_capabilities: mediasoupObject<RtpCapabilities>(),
-  send_transport: TransportDescriptionSchema,
-  recv_transport: TransportDescriptionSchema,
-});
-export type WebRtcDescription = Static<typeof WebRtcDescriptionSchema>;
-
-/** Consumer of a peer, which a browser hears once it has asked to resume it. */
-const consumerDescription = {
-  consumer_id: Type.String(),
-  producer_id: Type.String(),
-  peer: Type.String(),
-  kind: Type.Literal('audio'),
-  rtp_parameters: mediasoupObject<RtpParameters>(),
-};
-const ConsumerDescriptionSchema = exactly(consumerDescription);
-export type ConsumerDescription = Static<typeof ConsumerDescriptionSchema>;
-
-const errorCode = Type.Unsafe<ErrorCode>(Type.Enum(Object.keys(CLOSE_CODES)));
+const errorCode = Type.Unsafe<ErrorCode>(
+  Type.Enum(Object.keys(CLOSE_CODES), {
+    description: 'the fault: one of the table in §2 ("Errors on the WebSocket")',
+  }),
+);
 
 /** Reason for which a peer left a room or was removed from it. */
 export type LeaveReason = 'left' | 'moved' | 'closed' | 'replaced' | ErrorCode;
-const leaveReason = Type.Unsafe<LeaveReason>(
-  Type.Enum(['left', 'moved', 'closed', ...Object.keys(CLOSE_CODES)]),
-);
+const leaveReason = (description: string) =>
+  Type.Unsafe<LeaveReason>(
+    Type.Enum(['left', 'moved', 'closed', ...Object.keys(CLOSE_CODES)], { description }),
+  );
 
-/** Formats of a client's binary frames in both directions; `in` is `auto` until it has been detected. */
+/** Formats of a client's binary frames in both directions. */
 const AudioDescriptionSchema = exactly({
-  in: Type.String(),
-  out: Type.String(),
-  delivery: Type.Enum(['mix', 'forward']),
+  in: string('format in which the client sends; `auto` until it has been detected'),
+  out: string('format in which it hears'),
+  delivery: Type.Enum(['mix', 'forward'], { description: 'as in the query ("Delivery")' }),
 });
 export type AudioDescription = Static<typeof AudioDescriptionSchema>;
 
-/** Gains by peer. */
-const volume = Type.Record(Type.String(), Type.Number());
+const volume = gains('volumes by peer; a peer that is not named has 1');
+const mute = boolean('whether the client is muted');
+const notApplied = gains('those volumes that do not apply at present');
 
 /** Audio settings of a client, as sent to it. */
 const settings = {
   audio: AudioDescriptionSchema,
   volume,
-  mute: Type.Boolean(),
-  /** Gains by peer that do not apply at present. */
-  not_applied: Type.Optional(volume),
+  mute,
+  not_applied: Type.Optional(notApplied),
 };
 const SettingsDescriptionSchema = exactly(settings);
 export type SettingsDescription = Static<typeof SettingsDescriptionSchema>;
 
 /** Statistics of a client's audio since it connected. */
 const stats = {
-  /** Received audio that waits for its time. */
-  ingest_ms: Type.Number(),
-  /** Deviation of the client's clock from the gateway's; positive if it is faster. */
-  drift_ppm: Type.Number(),
-  /** Audio dropped in both directions: sent too fast, or not read. */
-  dropped_ms: Type.Number(),
-  /** Concealed audio in place of lost packets, in what the client heard. */
-  concealed_ms: Type.Number(),
-  /** Audio that waits for the client to read. */
-  send_queue_ms: Type.Number(),
-  /** Duration of the last ping; absent before the first. */
-  rtt_ms: Type.Optional(Type.Number()),
+  ingest_ms: number('received audio that waits for its time'),
+  drift_ppm: number("deviation of the client's clock from the gateway's; positive if it is faster"),
+  dropped_ms: number('audio dropped since the client connected, in both directions'),
+  concealed_ms: number(
+    'audio in place of lost and late packets, in what the client heard; pauses of a sender do not count',
+  ),
+  send_queue_ms: number('audio that waits for the client to read ("Never stale")'),
+  rtt_ms: Type.Optional(number('round trip of the last ping, once one is answered')),
 };
 const StatsSchema = exactly(stats);
 export type Stats = Static<typeof StatsSchema>;
 
+const transportId = string('id of the transport');
+const producerId = string('id of the producer');
+const consumerId = string('id of the consumer');
+
 export const SERVER_MESSAGES = {
-  welcome: message('welcome', {
-    peer: Type.String(),
-    room: Type.String(),
-    session_id: Type.String(),
-    /** Token that resumes the session, with `session_id`, in the query of another connection. */
-    resume_token: Type.String(),
-    /** The session is the one that the client had before. */
-    resumed: Type.Optional(Type.Literal(true)),
+  welcome: message('welcome', 'The client is connected.', {
+    peer: string('name of the client'),
+    room: string('room in which it is; `__lobby__` at first'),
+    session_id: string('id of the session, for the query of the next connection (§6)'),
+    resume_token: string("proof, for the same query, that the session is the client's own"),
+    resumed: Type.Optional(
+      Type.Literal(true, { description: 'the session is the one of the connection before' }),
+    ),
     audio: AudioDescriptionSchema,
-    /** Present with `resumed`: the session's settings, which still apply. */
-    volume: Type.Optional(volume),
-    mute: Type.Optional(Type.Boolean()),
-    not_applied: Type.Optional(volume),
+    volume: Type.Optional(gains('only with `resumed`: volumes that still apply')),
+    mute: Type.Optional(boolean('only with `resumed`: whether the client is still muted')),
+    not_applied: Type.Optional(gains('only with `resumed`: as in `configured`')),
     limits: exactly({
-      max_ccu: Type.Integer(),
-      current_ccu: Type.Integer(),
-      remaining_minutes: Type.Number(),
+      max_ccu: integer('connections that the account may have at once'),
+      current_ccu: integer('those that are open now, this one among them'),
+      remaining_minutes: number('minutes that the account has left this month'),
     }),
-    heartbeat_ms: Type.Number(),
-    /** Network of the client's address. */
-    network: Type.String(),
-    /** Time for which the place of a client is kept after its connection is lost. */
-    resume_ms: Type.Number(),
+    heartbeat_ms: number('time between two pings of the gateway ("Keep-alive")'),
+    network: string(
+      "network of the client's address as the gateway sees it: the /24 of an IPv4 address (`203.0.113.0/24`) or the /64 of an IPv6 address (`2001:db8:1:2::/64`)",
+    ),
+    resume_ms: number(
+      'time for which the place of a client is kept after its connection is lost (§6)',
+    ),
   }),
-  joined: message('joined', {
-    room: Type.String(),
-    speaker: Type.Integer(),
-    peers: Type.Array(PeerDescriptionSchema),
+  joined: message('joined', 'The client is in the room: the answer to `join`.', {
+    room: string('name of the room'),
+    speaker: integer('speaker number of the client ("Delivery")'),
+    peers: Type.Array(PeerDescriptionSchema, { description: 'the other peers in the room' }),
     webrtc: Type.Optional(WebRtcDescriptionSchema),
-    /** All consumers of a browser that resumed: messages sent while it was away may not have reached it. */
-    consumers: Type.Optional(Type.Array(ConsumerDescriptionSchema)),
+    consumers: Type.Optional(
+      Type.Array(ConsumerDescriptionSchema, {
+        description:
+          'to a browser that resumed, in place of `webrtc`: all that it hears, each with the fields of `new_consumer`',
+      }),
+    ),
   }),
-  left: message('left', { room: Type.String(), reason: leaveReason }),
-  peer_joined: message('peer_joined', peerDescription),
-  /** With `muted`, or with `kind` and `speaker`. */
-  peer_changed: message('peer_changed', {
-    peer: Type.String(),
-    muted: Type.Optional(Type.Boolean()),
-    kind: Type.Optional(peerKind),
-    speaker: Type.Optional(Type.Integer()),
+  left: message('left', 'The client has left the room: the answer to `leave`, or after an error.', {
+    room: string('name of the room'),
+    reason: leaveReason('`left`, or the code of the error that took the client out'),
   }),
-  /** The change between WebSocket and WebRTC that a `join` began is complete. */
-  media_changed: message('media_changed', { kind: peerKind, volume, mute: Type.Boolean() }),
-  /** RTP of a browser has stopped, or arrives again. */
-  rtp_flow: message('rtp_flow', { state: Type.Enum(['stopped', 'flowing']) }),
-  peer_left: message('peer_left', {
-    peer: Type.String(),
-    speaker: Type.Integer(),
-    reason: leaveReason,
+  peer_joined: message('peer_joined', 'A peer has come into the room.', peerDescription),
+  peer_changed: message(
+    'peer_changed',
+    'A peer is now muted or no longer (with `muted`), or is connected in the other way (with `kind` and `speaker`).',
+    {
+      peer,
+      muted: Type.Optional(muted),
+      kind: Type.Optional(peerKind),
+      speaker: Type.Optional(speaker),
+    },
+  ),
+  peer_left: message('peer_left', 'A peer has left the room.', {
+    peer,
+    speaker,
+    reason: leaveReason('`left`, `moved`, `closed`, or the code of the error that ended it'),
   }),
-  speaking: message('speaking', { peers: Type.Array(SpeakingPeerSchema) }),
-  configured: message('configured', settings),
-  stats: message('stats', stats),
-  media_restarted: message('media_restarted', {}),
-  draining: message('draining', { deadline_ms: Type.Number() }),
-  quota_warning: message('quota_warning', {
-    remaining_minutes: Type.Number(),
-    resets_at: Type.String(),
+  speaking: message(
+    'speaking',
+    'The peers that speak have changed; sent at most 4 times a second.',
+    {
+      peers: Type.Array(SpeakingPeerSchema, {
+        description: 'all that speak now, the client itself among them',
+      }),
+    },
+  ),
+  configured: message(
+    'configured',
+    'The settings of the client: the answer to `configure`, or after a change that it did not ask for.',
+    settings,
+  ),
+  stats: message('stats', 'Every 5 s, with `stats=true` in the query.', stats),
+  draining: message(
+    'draining',
+    'This node goes away, and closes with 1012. Connect again (§6) before it does.',
+    {
+      deadline_ms: number('time within which the node closes the connection'),
+    },
+  ),
+  quota_warning: message(
+    'quota_warning',
+    "20 %, 5 % or 1 minute of the month's minutes are left.",
+    {
+      remaining_minutes: number('minutes that are left'),
+      resets_at: string('time at which the account has minutes again (ISO 8601)'),
+    },
+  ),
+  flow: message('flow', "The client's audio is ahead of real time, or no longer.", {
+    state: Type.Enum(['xoff', 'xon'], { description: '`xoff`: it is ahead; `xon`: no longer' }),
+    buffered_ms: number('time by which the audio is ahead'),
+    dropped_ms: number('audio dropped for being ahead, since the client joined the room'),
   }),
-  flow: message('flow', {
-    state: Type.Enum(['xoff', 'xon']),
-    buffered_ms: Type.Number(),
-    /** Audio dropped since the client joined the room, because it was ahead of time. */
-    dropped_ms: Type.Number(),
+  audio_detected: message(
+    'audio_detected',
+    'The gateway has detected the format of an undeclared sender, or the samples in a `wav`.',
+    { in: string('that format'), out: string('format in which the client hears from now on') },
+  ),
+  audio_unknown: message(
+    'audio_unknown',
+    'An undeclared sender sends none of the formats that the gateway knows; sent once.',
+    {
+      relayed: boolean(
+        'always `true`: its messages go to the clients that can be sent them ("Unknown formats")',
+      ),
+    },
+  ),
+  format_mismatch: message(
+    'format_mismatch',
+    'The bytes contradict the declared format; they are still taken as declared.',
+    {
+      declared: string('the declared format'),
+      observed: string('the format that they look like'),
+      confidence: number('how sure that is, 0…1'),
+    },
+  ),
+  transport_connected: message('transport_connected', 'The answer to `connect_transport`.', {
+    transport_id: transportId,
   }),
-  audio_detected: message('audio_detected', { in: Type.String(), out: Type.String() }),
-  audio_unknown: message('audio_unknown', { relayed: Type.Boolean() }),
-  format_mismatch: message('format_mismatch', {
-    declared: Type.String(),
-    observed: Type.String(),
-    confidence: Type.Number(),
+  produced: message('produced', 'The browser sends audio: the answer to `produce`.', {
+    producer_id: producerId,
   }),
-  transport_connected: message('transport_connected', { transport_id: Type.String() }),
-  produced: message('produced', { producer_id: Type.String() }),
-  producer_paused: message('producer_paused', { producer_id: Type.String() }),
-  producer_resumed: message('producer_resumed', { producer_id: Type.String() }),
-  new_consumer: message('new_consumer', consumerDescription),
-  consumer_resumed: message('consumer_resumed', { consumer_id: Type.String() }),
-  consumer_closed: message('consumer_closed', { consumer_id: Type.String() }),
-  ice_restarted: message('ice_restarted', {
-    transport_id: Type.String(),
-    ice_parameters: mediasoupObject<IceParameters>(),
-    ice_servers: Type.Optional(Type.Array(mediasoupObject<IceServer>())),
+  producer_paused: message('producer_paused', 'The answer to `pause_producer`.', {
+    producer_id: producerId,
   }),
-  error: message('error', {
+  producer_resumed: message('producer_resumed', 'The answer to `resume_producer`.', {
+    producer_id: producerId,
+  }),
+  new_consumer: message(
+    'new_consumer',
+    'To browsers: there is audio of another peer. It is paused until `resume_consumer`.',
+    consumerDescription,
+  ),
+  consumer_resumed: message(
+    'consumer_resumed',
+    'The browser is sent the audio of a consumer: the answer to `resume_consumer`.',
+    { consumer_id: consumerId },
+  ),
+  consumer_closed: message('consumer_closed', 'To browsers: a consumer has ended.', {
+    consumer_id: consumerId,
+  }),
+  ice_restarted: message(
+    'ice_restarted',
+    'A transport has new ICE parameters: the answer to `restart_ice`.',
+    { transport_id: transportId, ice_parameters: iceParameters, ice_servers: iceServers },
+  ),
+  media_changed: message(
+    'media_changed',
+    'The client is now connected in the other way ("One peer, two ways", §3).',
+    { kind: peerKind, volume, mute },
+  ),
+  rtp_flow: message('rtp_flow', 'To browsers: RTP of the producer has stopped, or comes again.', {
+    state: Type.Enum(['stopped', 'flowing'], {
+      description:
+        '`stopped`: no packet of the producer has come for a second, or none ever; `flowing`: packets come again',
+    }),
+  }),
+  media_restarted: message(
+    'media_restarted',
+    'To browsers: the media worker died, and the room has another. The transports are gone: `join` the room again.',
+    {},
+  ),
+  error: message('error', 'A fault. If it is fatal, the gateway then closes the connection.', {
     code: errorCode,
-    message: Type.String(),
-    retryable: Type.Boolean(),
-    retry_after_ms: Type.Optional(Type.Number()),
-    resets_at: Type.Optional(Type.String()),
+    message: string('description of the fault for people'),
+    retryable: boolean('whether the client may try the same again'),
+    retry_after_ms: Type.Optional(number('time after which it may')),
+    resets_at: Type.Optional(string('time at which the account has minutes again (ISO 8601)')),
   }),
 };
 

@@ -30,65 +30,80 @@ const payloadType = Type.Integer({ minimum: 0, maximum: 127 });
 
 /** The `rtp_parameters` of `produce`. */
 export const RtpParametersSchema = Type.Unsafe<RtpParameters>(
-  Type.Object({
-    mid: Type.Optional(text(64)),
-    msid: Type.Optional(text(256)),
-    codecs: Type.Array(Type.Object({ ...codec, payloadType }), { minItems: 1, maxItems: 16 }),
-    headerExtensions: Type.Optional(
-      Type.Array(Type.Object({ uri: text(256), id: Type.Integer({ minimum: 1, maximum: 255 }) }), {
-        maxItems: 32,
-      }),
-    ),
-    encodings: Type.Optional(
-      Type.Array(
-        Type.Object({
-          ssrc: Type.Optional(ssrc),
-          rid: Type.Optional(text(64)),
-          scalabilityMode: Type.Optional(text(64)),
-        }),
-        { maxItems: 4 },
+  Type.Object(
+    {
+      mid: Type.Optional(text(64)),
+      msid: Type.Optional(text(256)),
+      codecs: Type.Array(Type.Object({ ...codec, payloadType }), { minItems: 1, maxItems: 16 }),
+      headerExtensions: Type.Optional(
+        Type.Array(
+          Type.Object({ uri: text(256), id: Type.Integer({ minimum: 1, maximum: 255 }) }),
+          {
+            maxItems: 32,
+          },
+        ),
       ),
-    ),
-    rtcp: Type.Optional(Type.Object({ cname: Type.Optional(text(255)) })),
-  }),
+      encodings: Type.Optional(
+        Type.Array(
+          Type.Object({
+            ssrc: Type.Optional(ssrc),
+            rid: Type.Optional(text(64)),
+            scalabilityMode: Type.Optional(text(64)),
+          }),
+          { maxItems: 4 },
+        ),
+      ),
+      rtcp: Type.Optional(Type.Object({ cname: Type.Optional(text(255)) })),
+    },
+    { description: 'what the browser sends' },
+  ),
 );
 
 /** The `rtp_capabilities` of `join`: what a browser can receive. */
 export const RtpCapabilitiesSchema = Type.Unsafe<RtpCapabilities>(
-  Type.Object({
-    codecs: Type.Array(
-      Type.Object({
-        ...codec,
-        kind: Type.Optional(Type.Enum(['audio', 'video'])),
-        preferredPayloadType: Type.Optional(payloadType),
-      }),
-      { maxItems: 128 },
-    ),
-    headerExtensions: Type.Optional(
-      Type.Array(
+  Type.Object(
+    {
+      codecs: Type.Array(
         Type.Object({
-          kind: Type.Enum(['audio', 'video']),
-          uri: text(256),
-          preferredId: Type.Integer({ minimum: 1, maximum: 255 }),
+          ...codec,
+          kind: Type.Optional(Type.Enum(['audio', 'video'])),
+          preferredPayloadType: Type.Optional(payloadType),
         }),
         { maxItems: 128 },
       ),
-    ),
-  }),
+      headerExtensions: Type.Optional(
+        Type.Array(
+          Type.Object({
+            kind: Type.Enum(['audio', 'video']),
+            uri: text(256),
+            preferredId: Type.Integer({ minimum: 1, maximum: 255 }),
+          }),
+          { maxItems: 128 },
+        ),
+      ),
+    },
+    {
+      description:
+        'with `media`: what the browser can receive; absent for all that the gateway sends',
+    },
+  ),
 );
 
 /** The `dtls_parameters` of `connect_transport`; fingerprints as in SDP (RFC 8122 §5). */
 export const DtlsParametersSchema = Type.Unsafe<DtlsParameters>(
-  Type.Object({
-    role: Type.Optional(Type.Enum(['auto', 'client', 'server'])),
-    fingerprints: Type.Array(
-      Type.Object({
-        algorithm: Type.Enum(['sha-1', 'sha-224', 'sha-256', 'sha-384', 'sha-512']),
-        value: Type.String({ maxLength: 191, pattern: '^[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2})+$' }),
-      }),
-      { minItems: 1, maxItems: 8 },
-    ),
-  }),
+  Type.Object(
+    {
+      role: Type.Optional(Type.Enum(['auto', 'client', 'server'])),
+      fingerprints: Type.Array(
+        Type.Object({
+          algorithm: Type.Enum(['sha-1', 'sha-224', 'sha-256', 'sha-384', 'sha-512']),
+          value: Type.String({ maxLength: 191, pattern: '^[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2})+$' }),
+        }),
+        { minItems: 1, maxItems: 8 },
+      ),
+    },
+    { description: 'fingerprints of the browser, and its role' },
+  ),
 );
 
 /**

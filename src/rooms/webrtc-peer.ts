@@ -1,13 +1,11 @@
 import type { DtlsParameters, RtpCapabilities, RtpParameters } from '../protocol/media-types.ts';
 import type { TransportOptions, WebRtcLeg } from '../media/webrtc-leg.ts';
+import type { LeaveReason, PeerDescription, ServerMessage } from '../protocol/messages.ts';
 import type {
   ConsumerDescription,
-  LeaveReason,
-  PeerDescription,
-  ServerMessage,
   TransportDescription,
   WebRtcDescription,
-} from '../protocol/messages.ts';
+} from '../protocol/webrtc-descriptions.ts';
 import { mayNotPublish, PartylineError, replaced, rtpExceeded } from '../protocol/errors.ts';
 import { canHearOpus, capabilitiesOfAudio } from '../protocol/webrtc-parameters.ts';
 import { RtpWatch } from '../bridge/rtp-watch.ts';

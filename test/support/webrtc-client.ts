@@ -5,12 +5,12 @@ import {
   RtpHeader,
   RtpPacket,
 } from 'werift';
+import type { ServerMessage } from '../../src/protocol/messages.ts';
 import type {
   ConsumerDescription,
-  ServerMessage,
   TransportDescription,
   WebRtcDescription,
-} from '../../src/protocol/messages.ts';
+} from '../../src/protocol/webrtc-descriptions.ts';
 import { writeAnswer } from '../../src/whip/answer.ts';
 import { readOffer, type WhipKind } from '../../src/whip/offer.ts';
 import type { TestClient } from './client.ts';

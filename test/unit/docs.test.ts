@@ -5,6 +5,7 @@ import { Value } from 'typebox/value';
 import { describe, expect, test } from 'vitest';
 import { drawPlots } from '../../bench/plots.ts';
 import { layersTable } from '../../scripts/doc-tables/layers.mjs';
+import { CLIENT_MESSAGES, parseClientMessage } from '../../src/protocol/client-messages.ts';
 import { CLOSE_CODES } from '../../src/protocol/close-codes.ts';
 import { SERVER_MESSAGES } from '../../src/protocol/messages.ts';
 import * as keys from '../../src/store/keys.ts';
@@ -205,6 +206,18 @@ describe('docs/protocol.md', () => {
   test.each(shown)('shows a message $type as its schema has it', (message) => {
     expect(Value.Errors(SERVER_MESSAGES[message.type], message)).toEqual([]);
   });
+
+  const asked = [...page.slice(page.indexOf('## 9.')).matchAll(/^→ (\{.*)$/gm)].map(([, line]) =>
+    parseClientMessage(line!),
+  );
+
+  test.each(Object.entries(CLIENT_MESSAGES))(
+    'shows the message %s of the client, valid and with each of its fields',
+    (type, { properties }) => {
+      const filled = new Set(asked.filter((each) => each.type === type).flatMap(Object.keys));
+      expect(Object.keys(properties).filter((field) => !filled.has(field))).toEqual([]);
+    },
+  );
 
   test.each(Object.entries(SERVER_MESSAGES))(
     'explains and shows the message %s with each of its fields',

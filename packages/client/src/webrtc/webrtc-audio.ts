@@ -1,10 +1,10 @@
 import { Device, type types } from 'mediasoup-client';
+import type { ServerMessage } from '../../../../src/protocol/messages.ts';
 import type {
   ConsumerDescription,
-  ServerMessage,
   TransportDescription,
   WebRtcDescription,
-} from '../../../../src/protocol/messages.ts';
+} from '../../../../src/protocol/webrtc-descriptions.ts';
 import type { MessageOf, SendRequest } from '../connection.ts';
 import { RequestError } from '../errors.ts';
 import { tellMute } from '../muting.ts';
