@@ -13,6 +13,7 @@ const WAITING = [
   'crowd',
   'demo-account',
   'frame-path',
+  'hostile-attacker',
   'invites',
   'ipv6',
   'leaving',

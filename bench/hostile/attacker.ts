@@ -71,7 +71,8 @@ function open(attack: MessageAttack, client: number): Connection {
   // 'close' follows, and is noted.
   socket.on('error', () => {});
   const close = () => {
-    isClosedHere = true;
+    // A connection that the server is closing is noted with its code.
+    isClosedHere ||= socket.readyState !== socket.CLOSING;
     socket.terminate();
   };
   return { socket, told, close };
@@ -96,23 +97,27 @@ function send(socket: WebSocket, message: string | Buffer): void {
 }
 
 /** Sends over an open connection until the connection or the time is over. */
-async function flood(attack: MessageAttack, { socket, told }: Connection): Promise<void> {
+async function flood(attack: MessageAttack, connection: Connection): Promise<void> {
+  const { socket, told } = connection;
   const startMs = performance.now();
   let sent = 0;
   for (const message of attack.messages(told)) {
-    if (isOver() || socket.readyState !== socket.OPEN) break;
+    if (isOver() || !isOpen(connection)) break;
     if (attack.reconnectAfter !== undefined && sent >= attack.reconnectAfter) break;
     sent += 1;
     if (message !== undefined) send(socket, message);
     const dueMs = attack.perSecond ? startMs + (sent * 1000) / attack.perSecond : 0;
     while (!isOver() && performance.now() < dueMs) await pause(5);
     if (sent % MESSAGES_A_TURN === 0 || message === undefined) await turn();
-    while (socket.bufferedAmount > MAX_UNSENT_BYTES && !isOver()) await pause(1);
+    // The gateway stops reading a client before it closes it: what is unsent stays unsent.
+    while (isOpen(connection) && socket.bufferedAmount > MAX_UNSENT_BYTES && !isOver())
+      await pause(1);
   }
   // A refused connection first receives the reason.
   if (attack.reconnectAfter !== undefined) await pause(1);
 }
 
+/** Attacks over one connection after the other: a client that is closed comes back. */
 async function attackAgain(
   attack: MessageAttack,
   client: number,

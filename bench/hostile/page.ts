@@ -33,7 +33,7 @@ and its media worker are on one core, everybody else on another. Measured on ${c
 - *After connecting*: of that, the longest time from when a browser had connected, and all had begun to produce, until its last consumer was offered:
   what the gateway takes, without the handshakes, which one process makes for all browsers.
 
-The time of an attack begins when each client is accepted or refused. A row only meets its goals if half of the clients were accepted and
+The time of an attack begins when each client is accepted or refused. A client that is closed connects again after 20 ms. A row only meets its goals if half of the clients were accepted and
 sent ${leastSent(1)} messages, or ${leastSent(CROWD_CLIENTS)} from ${CROWD_CLIENTS} (or connected that often, where that is the attack), to the gateway and to the bare server.
 
 Goals, beyond quiet and floor: a gap of at most ${one.gapMs} ms for one attacker and ${crowd.gapMs} ms for ${CROWD_CLIENTS}; event loop p99 at most ${one.loopMs} and ${crowd.loopMs} ms; ${heapMb} MB of
