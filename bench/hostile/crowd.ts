@@ -13,6 +13,8 @@ const CONNECT_AT_ONCE = 25;
 const BROWSERS = 100;
 /** Browsers that each browser hears. */
 const OTHERS = BROWSERS - 1;
+/** Peers that stay in a room which all others leave. */
+const STAYING = 10;
 
 const [, , index = '', places = ''] = process.argv;
 const { url, otherUrl, apiKey } = JSON.parse(places) as Places;
@@ -122,11 +124,16 @@ const PREPARE: Record<Moment, () => Promise<() => Promise<void>>> = {
     const members = await connect(400);
     return () => enterOne(members);
   },
-  '400 peers leave one room': async () => {
-    const members = await enterTogether(400);
+  '400 peers leave one room, and 10 stay': async () => {
+    const members = await connect(400 + STAYING);
+    await enterOne(members);
+    const [staying, leaving] = [members.slice(0, STAYING), members.slice(STAYING)];
     return async () => {
-      for (const member of members) member.send({ type: 'leave' });
-      await all(members, 'left', ({ hasLeft }) => hasLeft);
+      for (const member of leaving) member.send({ type: 'leave' });
+      await Promise.all([
+        all(leaving, 'left', ({ hasLeft }) => hasLeft),
+        all(staying, 'is told of all who left', ({ others }) => others === STAYING - 1),
+      ]);
     };
   },
   '400 peers go from one room into 400': async () => {

@@ -2,7 +2,7 @@
 export const MOMENTS = [
   '100 browsers come into one room and produce',
   '400 peers come into one room',
-  '400 peers leave one room',
+  '400 peers leave one room, and 10 stay',
   '400 peers go from one room into 400',
   '500 peers of one room come back after their node has died',
   '400 peers of one room go elsewhere as their node drains',
@@ -15,7 +15,7 @@ export type Places = { url: string; otherUrl: string; apiKey: string };
 
 /** Report of the crowd to its parent. */
 export type CrowdReport = {
-  /** Time from the beginning until everybody was told of everybody, ms. */
+  /** Time from the beginning until everybody was told of everybody, or of all who left, ms. */
   toldMs: number;
   /** Longest time from when a browser had connected, and all had begun to produce, until its last consumer was offered, ms. */
   offeredAfterMs?: number;

@@ -29,7 +29,8 @@ and its media worker are on one core, everybody else on another. Measured on ${c
   of the attackers that never expire are named here, apart from minutes that a worker has yet to close, waiting events (until WEBHOOK_KEEP_HOURS), and sums.
 - *Sent*: clients that the gateway accepted, connections that were opened (some are refused afterwards), messages that left the attackers, and their size. *Told*: close codes and error codes (\`closed\`: a TCP connection), and how often
   the attackers got each; closes of their own do not count.
-- *All told after*: from the beginning until each peer of the crowd knew of all the others, and each browser was offered all their sound.
+- *All told after*: from the beginning until each peer of the crowd knew of all the others, and each browser was offered all their sound;
+  where peers leave, until each has left and those that stay were told of all of them.
 - *After connecting*: of that, the longest time from when a browser had connected, and all had begun to produce, until its last consumer was offered:
   what the gateway takes, without the handshakes, which one process makes for all browsers.
 
