@@ -1,3 +1,4 @@
+import { PLANS } from '../../src/accounts/plans.ts';
 import { met } from '../goals.ts';
 import type { Attack, AttackReport } from './attack.ts';
 import { ms } from './ears.ts';
@@ -27,6 +28,10 @@ export const leastSent = (clients: number) => Math.max(LEAST_IN_ALL, LEAST_OF_EA
 /** Minimum share of the clients that must have been accepted. */
 const LEAST_ACCEPTED = 0.5;
 const CODES_SHOWN = 3;
+/** Connections of a free account, which are measured as one attacker where that is no attack by itself. */
+const FREE_CLIENTS = PLANS.free.maxCcu;
+/** Maximum number of bytes that a listener may be sent for a message of 20 ms of sound (SECURITY.md, "bytes of Opus"), with its head. */
+const HEARD_BYTES = 1504;
 
 /** Cost of the same attack for a server that does next to nothing: the longest gap, and the 99th percentile of the event loop. */
 export type Floor = { gapMs: number; loopMs: number; attackers: AttackReport };
@@ -75,15 +80,22 @@ function hasAttacked(attack: Attack, report: AttackReport, clients: number): boo
   return accepted >= clients * LEAST_ACCEPTED && messages >= leastSent(clients);
 }
 
+/** Returns true if the attack's listeners, if it has any, heard its sound and were sent no padding. */
+function isHeardInBounds(attack: Attack, { heardBytes = 0, messages }: AttackReport): boolean {
+  if (!('listeners' in attack)) return true;
+  return heardBytes > 0 && heardBytes <= messages * attack.listeners * HEARD_BYTES;
+}
+
 /** True if there was an attack, on the gateway as on the bare server, and it stayed within the goals. */
 export function isWithin(attack: Attack, measured: Measured, clients: number): boolean {
   const { gapMs, quietMs, floor, loopMs, heapMb, heapAgainMb, redisMb, keptKeys, attackers } =
     measured;
   const provoked = 'provokes' in attack ? attack.provokes : undefined;
-  const goal = clients === 1 ? GOALS.one : GOALS.crowd;
+  const goal = clients <= FREE_CLIENTS ? GOALS.one : GOALS.crowd;
   return (
     hasAttacked(attack, attackers, clients) &&
     (!floor || hasAttacked(attack, floor.attackers, clients)) &&
+    isHeardInBounds(attack, attackers) &&
     (provoked === undefined || attackers.told[provoked] !== undefined) &&
     gapMs - Math.max(quietMs, floor?.gapMs ?? 0) <= goal.gapMs &&
     loopMs - (floor?.loopMs ?? 0) <= goal.loopMs &&
@@ -96,8 +108,9 @@ export function isWithin(attack: Attack, measured: Measured, clients: number): b
 
 const mb = (value: number) => `${value.toFixed(1)} MB`;
 
-function sentOf({ connections, accepted, messages, bytes }: AttackReport): string {
-  return `${accepted} accepted, ${connections} ${connections === 1 ? 'connection' : 'connections'}, ${messages} messages, ${mb(bytes / 1e6)}`;
+function sentOf({ connections, accepted, messages, bytes, heardBytes }: AttackReport): string {
+  const heard = heardBytes === undefined ? '' : `; ${mb(heardBytes / 1e6)} to listeners`;
+  return `${accepted} accepted, ${connections} ${connections === 1 ? 'connection' : 'connections'}, ${messages} messages, ${mb(bytes / 1e6)}${heard}`;
 }
 
 function toldOf({ told }: AttackReport): string {

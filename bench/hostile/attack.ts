@@ -8,6 +8,8 @@ export type Told = {
   joined: JoinedMessage | undefined;
   /** Id of the last producer; undefined before the first. */
   producerId: string | undefined;
+  /** Id of the last consumer that it was offered; undefined before the first. */
+  consumerId: string | undefined;
   /** Number of requests with an `id` that were answered with an error; a warning that it sends too much answers none. */
   refused: number;
 };
@@ -33,6 +35,8 @@ export type MessageAttack = {
   isOneName?: true;
   /** Names of further peers of the account, which talk in the room `attacked` meanwhile. */
   speakers?: string[];
+  /** Number of further peers of the account, which hear every packet in the room `attacked` meanwhile. */
+  listeners?: number;
 } & AnyAttack;
 
 type AnyAttack = {
@@ -40,6 +44,12 @@ type AnyAttack = {
   provokes?: string;
   /** Largest number of clients, where one process cannot be more. */
   mostClients?: number;
+  /** Smallest number of clients, where one alone is no attack. */
+  fewestClients?: number;
+  /** Plan of the account of a single client, where `free` has too few connections. */
+  leastPlan?: 'starter';
+  /** The account has the records of a busy month. */
+  hasBusyMonth?: true;
   /** The account's webhook takes requests and answers none; a usage worker sends to it. */
   hasHangingWebhook?: true;
   /** Nothing of it is for a server that only relays: there is no floor but quiet. */
@@ -84,6 +94,8 @@ export type AttackReport = {
   messages: number;
   /** Size of these messages. */
   bytes: number;
+  /** Bytes of sound that the attack's listeners received in all; undefined if it has none. */
+  heardBytes?: number;
   /** Close codes and error codes, with how often each came; a close by the attacker itself does not count. */
   told: Record<string, number>;
 };

@@ -37,6 +37,7 @@ type TextMessage = JoinedMessage & {
   type: string;
   code?: string;
   producer_id?: string;
+  consumer_id?: string;
   reply_to?: string;
 };
 
@@ -44,7 +45,13 @@ type TextMessage = JoinedMessage & {
 type Connection = { socket: WebSocket; told: Told; close(): void };
 
 function open(attack: MessageAttack, client: number): Connection {
-  const told: Told = { isAccepted: false, joined: undefined, producerId: undefined, refused: 0 };
+  const told: Told = {
+    isAccepted: false,
+    joined: undefined,
+    producerId: undefined,
+    consumerId: undefined,
+    refused: 0,
+  };
   const address = new URL('/ws', url.replace('http', 'ws'));
   const peer = attack.isOneName ? 'attacker' : `attacker-${client}`;
   const query = { room: '__lobby__', peer, api_key: apiKey, ...attack.query };
@@ -61,6 +68,7 @@ function open(attack: MessageAttack, client: number): Connection {
     }
     if (message.type === 'joined') told.joined = message;
     if (message.type === 'produced') told.producerId = message.producer_id;
+    if (message.type === 'new_consumer') told.consumerId = message.consumer_id;
     if (!message.code) return;
     if (message.reply_to !== undefined) told.refused += 1;
     note(message.code);
@@ -141,32 +149,50 @@ async function attackAgain(
 }
 
 async function attackByMessages(attack: MessageAttack): Promise<void> {
-  const speakers = attack.speakers && (await openSpeakers(attack.speakers));
+  using opened = new DisposableStack();
+  if (attack.speakers) await openSpeakers(attack.speakers, opened);
+  if (attack.listeners) await openListeners(attack.listeners, opened);
   const first = Array.from({ length: Number(clients) }, (_, client) => open(attack, client));
   await Promise.all(first.map(settled));
   endsAtMs = performance.now() + Number(seconds) * 1000;
   await Promise.all(first.map((connection, client) => attackAgain(attack, client, connection)));
-  speakers?.[Symbol.dispose]();
 }
 
-/** Connects peers that talk in the attackers' room. */
-async function openSpeakers(names: string[]): Promise<Disposable> {
+/** Connects another peer of the account to the attackers' room. */
+async function openPeer(
+  query: Record<string, string>,
+  onFrame: (frame: Buffer) => void,
+  opened: DisposableStack,
+): Promise<WebSocket> {
+  const address = new URL('/ws', url.replace('http', 'ws'));
+  const words = { room: 'attacked', api_key: apiKey, audio: 'opus', ...query };
+  address.search = new URLSearchParams(words).toString();
+  const socket = await connectClient(address, onFrame);
+  opened.defer(() => socket.terminate());
+  return socket;
+}
+
+/** Connects peers that talk. */
+async function openSpeakers(names: string[], opened: DisposableStack): Promise<void> {
   const { packets } = await encodePackets();
-  const sockets = await Promise.all(
-    names.map((peer) => {
-      const address = new URL('/ws', url.replace('http', 'ws'));
-      const query = { room: 'attacked', peer, api_key: apiKey, audio: 'opus' };
-      address.search = new URLSearchParams(query).toString();
-      return connectClient(address, () => {});
-    }),
-  );
+  const sockets = await Promise.all(names.map((peer) => openPeer({ peer }, () => {}, opened)));
   const timer = talk(sockets, packets);
-  return {
-    [Symbol.dispose]: () => {
-      clearInterval(timer);
-      for (const socket of sockets) socket.terminate();
-    },
-  };
+  opened.defer(() => clearInterval(timer));
+}
+
+/** Connects peers that hear each packet of each speaker, and counts what they are sent. */
+async function openListeners(count: number, opened: DisposableStack): Promise<void> {
+  report.heardBytes = 0;
+  const onFrame = ({ length }: Buffer) => (report.heardBytes! += length);
+  const names = Array.from({ length: count }, (_, n) => `listener-${n}`);
+  const sockets = await Promise.all(
+    names.map((peer) => openPeer({ peer, delivery: 'forward' }, onFrame, opened)),
+  );
+  for (const socket of sockets) {
+    socket.on('close', (code) => {
+      if (!isOver()) note(`listener ${code}`);
+    });
+  }
 }
 
 const contextOf = (client: number): AttackContext => ({

@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { MediaTransport } from '../../packages/canary/src/media-transport.ts';
+import { BUSY_MONTH } from './busy-month.ts';
 import { all, Member } from './member.ts';
 import { type CrowdReport, type Moment, MOMENTS, type Places } from './moment.ts';
 
@@ -154,11 +155,9 @@ const PREPARE: Record<Moment, () => Promise<() => Promise<void>>> = {
     return () => allKnowAll(members);
   },
   'a usage report of a busy month, by the minute': async () => {
-    const month = { from: '2026-01-01', to: '2026-02-01', granularity: 'minute' };
-    const query = new URLSearchParams(month).toString();
     return async () => {
       const headers = { authorization: `Bearer ${apiKey}` };
-      const response = await fetch(new URL(`/api/usage?${query}`, url), { headers });
+      const response = await fetch(new URL(`/api/usage?${BUSY_MONTH}`, url), { headers });
       if (!response.ok || !response.body) throw new Error(`no report: ${response.status}`);
       let bytes = 0;
       for await (const chunk of response.body) bytes += (chunk as Uint8Array).length;

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { AttackContext, RawAttack } from './attack.ts';
+import { BUSY_MONTH } from './busy-month.ts';
 import { CONNECT_AGAIN_MS, isLost, keepWaiting, MAX_UNSENT_BYTES, openTcp, turn } from './tcp.ts';
 
 /** Attacks by HTTP requests. */
@@ -108,6 +109,42 @@ function getInTurn(
   };
 }
 
+/** Reports that one client asks for at a time: the gateway reads one of an account, lets three wait, and refuses the others. */
+const REPORTS = 8;
+/** Maximum number of these clients: one process has to read what they are sent. */
+const MOST_REPORTING_CLIENTS = 10;
+const LOOK_EVERY_MS = 50;
+
+/** Asks for several reports of a busy month at a time, again and again. */
+const askForReports: RawAttack['open'] = async (context) => {
+  const address = new URL(`/api/usage?${BUSY_MONTH}`, context.url);
+  const headers = { authorization: `Bearer ${context.apiKey}` };
+  const ended = new AbortController();
+  const ask = async (): Promise<void> => {
+    try {
+      const response = await fetch(address, { headers, signal: ended.signal });
+      context.noteAccepted();
+      context.noteTold(String(response.status));
+      context.noteSent(1, 0);
+      for await (const chunk of response.body ?? []) context.noteSent(0, chunk.length);
+    } catch {
+      if (context.isOver()) return;
+      context.noteTold('no answer');
+      await sleep(CONNECT_AGAIN_MS);
+    }
+  };
+  const askAgain = async () => {
+    while (!context.isOver()) await ask();
+  };
+  return async () => {
+    const looking = setInterval(() => {
+      if (context.isOver()) ended.abort();
+    }, LOOK_EVERY_MS);
+    await Promise.all(Array.from({ length: REPORTS }, askAgain));
+    clearInterval(looking);
+  };
+};
+
 /** Number of connections of one client that each send a body. */
 const SLOW_BODIES = 300;
 /** Maximum number of these clients: their connections take file descriptors of one process. */
@@ -152,6 +189,13 @@ export const HTTP_ATTACKS: RawAttack[] = [
     name: 'HTTP requests one after another: `/api/admin/nodes`, each with another wrong key of the operator',
     open: getInTurn(async () => ['/api/admin/nodes'], guessKey),
     provokes: '401',
+  },
+  {
+    name: `usage reports of a busy month, ${REPORTS} at a time (${MOST_REPORTING_CLIENTS} clients in place of 500)`,
+    open: askForReports,
+    hasBusyMonth: true,
+    mostClients: MOST_REPORTING_CLIENTS,
+    provokes: '429',
   },
   {
     name: `${SLOW_BODIES} HTTP requests with a body of a byte a second (${MOST_SLOW_CLIENTS} clients in place of 500)`,

@@ -12,9 +12,10 @@ import { timingsOf } from '../../test/support/process.ts';
 import { Child } from '../child.ts';
 import { GatewayProcess } from '../gateway-process.ts';
 import { CROWD } from '../scenario.ts';
-import type { AttackReport } from './attack.ts';
+import type { Attack, AttackReport } from './attack.ts';
 import { type Floor, isWithin, mayStay, type Measured, rowOf } from './attack-row.ts';
 import { ATTACKS } from './attacks.ts';
+import { fillMonth } from './busy-month.ts';
 import {
   askGap,
   createAccount,
@@ -52,11 +53,12 @@ type AttackLoad = {
   /** Place of the attack in {@link ATTACKS}. */
   index: number;
   clients: number;
-  plan: 'free' | 'pro';
+  plan: 'free' | 'starter' | 'pro';
   seconds: number;
   certificates: TestCertificates | undefined;
   /** Webhook of the account that needs a usage worker, because somebody listens there. */
   hangingEndpoint: string | undefined;
+  hasBusyMonth: boolean;
 };
 
 /** Two peers of one account talk while a client, or 500, of another account attack: measures what the two hear of it. */
@@ -65,17 +67,21 @@ export async function reportAttack(index: number, clients: number, seconds: numb
   const wanted = ATTACKS[index]!;
   const load: AttackLoad = {
     index,
-    clients: 'mostClients' in wanted ? Math.min(clients, wanted.mostClients) : clients,
-    plan: clients === 1 ? 'free' : 'pro',
+    clients: clientsOf(wanted, clients),
+    plan: clients === 1 ? (wanted.leastPlan ?? 'free') : 'pro',
     seconds,
     certificates: 'isOverTls' in wanted ? await openCertificates(opened) : undefined,
     hangingEndpoint: wanted.hasHangingWebhook ? await openHangingEndpoint(opened) : undefined,
+    hasBusyMonth: wanted.hasBusyMonth === true,
   };
   const floor = 'hasNoFloor' in wanted ? undefined : await measureFloor(load);
   const measured = { ...(await measure(load)), floor };
   const isMet = isWithin(wanted, measured, load.clients);
   return { text: rowOf(wanted.name, measured, isMet), isMet };
 }
+
+const clientsOf = ({ fewestClients = 1, mostClients = Infinity }: Attack, wanted: number) =>
+  Math.min(Math.max(wanted, fewestClients), mostClients);
 
 /** Makes a certificate for the servers of a row, which this process trusts from now on; its children are told ({@link environmentOf}). */
 async function openCertificates(opened: AsyncDisposableStack): Promise<TestCertificates> {
@@ -122,7 +128,7 @@ async function measureFloor(load: AttackLoad): Promise<Floor> {
 }
 
 async function measure(load: AttackLoad): Promise<Omit<Measured, 'floor'>> {
-  const { plan, seconds, certificates, hangingEndpoint } = load;
+  const { plan, seconds, certificates, hangingEndpoint, hasBusyMonth } = load;
   await using opened = new AsyncDisposableStack();
   const timings = timingsOf({ usage: { writeEveryMs: USAGE_WRITE_MS } });
   const gateway = opened.use(
@@ -137,11 +143,9 @@ async function measure(load: AttackLoad): Promise<Omit<Measured, 'floor'>> {
       },
     }),
   );
-  const { api_key: key } = await createAccount(
-    gateway.url,
-    plan,
-    hangingEndpoint ?? REFUSING_ENDPOINT,
-  );
+  const endpoint = hangingEndpoint ?? REFUSING_ENDPOINT;
+  const { account, api_key: key } = await createAccount(gateway.url, plan, endpoint);
+  if (hasBusyMonth) await fillMonth(socketOf(gateway.dataDir), account.id);
   const listeners = opened.adopt(
     openListeners(gateway.url, gateway.apiKey, environmentOf(load)),
     (child) => child.stop(),
@@ -212,9 +216,11 @@ async function untilGone(url: string): Promise<void> {
 
 type Redis = ReturnType<typeof createClient>;
 
+const socketOf = (dataDir: string) => join(dataDir, 'redis.sock');
+
 /** Connects to the gateway's own Redis. */
 async function openRedis(dataDir: string): Promise<Redis> {
-  const client = createClient({ socket: { path: join(dataDir, 'redis.sock'), tls: false } });
+  const client = createClient({ socket: { path: socketOf(dataDir), tls: false } });
   await client.connect();
   return client as Redis;
 }

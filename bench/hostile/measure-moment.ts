@@ -1,11 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { createClient } from 'redis';
-import { minuteRecordsKey } from '../../src/store/keys.ts';
 import { PINNING } from '../child.ts';
 import { GatewayProcess } from '../gateway-process.ts';
 import { met } from '../goals.ts';
 import { openOwnRedis } from '../own-redis.ts';
 import { CROWD } from '../scenario.ts';
+import { fillMonth } from './busy-month.ts';
 import {
   askGap,
   askOperator,
@@ -23,9 +22,6 @@ const QUIET_MS = 2000;
 /** Time for packets that are still on their way when all have been told, ms. */
 const AFTER_MS = 500;
 const DRAIN_MS = 60_000;
-/** A busy month: rooms, and minutes of each day in which they are used. */
-const MONTH = { days: 31, minutesADay: 480, rooms: 60 };
-const FIELDS_AT_ONCE = 2000;
 
 /** Bounds: of the gap beyond quiet, and of the time until all have been told. A report takes as long as it takes. */
 export const MOMENT_GOALS = { gapMs: 60, toldMs: 3000 };
@@ -57,7 +53,7 @@ async function measure(index: number) {
   const other =
     isDrain(moment) || isDeath(moment) ? opened.use(await startBeside(environment)) : undefined;
   const { account, api_key: apiKey } = await createAccount(gateway.url, 'pro');
-  if (isReport(moment)) await fillMonth(REDIS_URL, account.id);
+  if (isReport(moment)) await fillMonth(REDIS_URL.replace('unix://', ''), account.id);
   const listeners = opened.adopt(openListeners(gateway.url, gateway.apiKey), (child) =>
     child.stop(),
   );
@@ -93,28 +89,3 @@ const startBeside = (environment: Record<string, string>) =>
     environment,
     ...(PINNING && { cores: String(PINNING.load) }),
   });
-
-/** Writes the records of January 2026 as usage workers leave them behind (src/store/scripts/usage/). */
-async function fillMonth(url: string, accountId: number): Promise<void> {
-  const client = createClient({ socket: { path: url.replace('unix://', ''), tls: false } });
-  await client.connect();
-  try {
-    for (let day = 1; day <= MONTH.days; day += 1) {
-      const key = minuteRecordsKey(accountId, `2026-01-${twoDigits(day)}`);
-      let fields: string[] = [];
-      for (let minute = 0; minute < MONTH.minutesADay; minute += 1) {
-        const time = `${twoDigits(Math.floor(minute / 60) + 8)}:${twoDigits(minute % 60)}`;
-        for (let room = 0; room < MONTH.rooms; room += 1) {
-          fields.push(`${time}|room-${room}`, '120000:60000:3');
-        }
-        if (fields.length < FIELDS_AT_ONCE && minute < MONTH.minutesADay - 1) continue;
-        await client.hSet(key, fields);
-        fields = [];
-      }
-    }
-  } finally {
-    client.destroy();
-  }
-}
-
-const twoDigits = (value: number) => String(value).padStart(2, '0');

@@ -1,78 +1,13 @@
 import { randomBytes } from 'node:crypto';
-import type { MessageAttack, Told } from './attack.ts';
+import type { MessageAttack } from './attack.ts';
 import { collidingMessages } from './colliding-messages.ts';
+import { json, numbered, repeat } from './messages.ts';
+import { SPEAKERS } from './talk.ts';
 
 /** Attacks by messages: what a client with a valid key can send over `/ws`. */
 
 const PCM = 'pcm_s16le;rate=44100;channels=1';
 const IN_ROOM = { room: 'attacked' };
-
-function* repeat(...messages: (string | Buffer | undefined)[]) {
-  for (;;) yield* messages;
-}
-
-function* numbered(make: (n: number) => string | Buffer) {
-  for (let n = 0; ; n += 1) yield make(n);
-}
-
-const json = (message: object) => JSON.stringify(message);
-
-const JOIN = { type: 'join', room: 'attacked', media: 'webrtc' };
-
-/** Sends a message about the client's own WebRTC transport, once there is one. */
-function* ofTransport(told: Told, make: (id: string, n: number) => object) {
-  yield json(JOIN);
-  for (let n = 0; ; n += 1) {
-    const id = told.joined?.webrtc?.send_transport.id;
-    yield id === undefined ? undefined : json(make(id, n));
-  }
-}
-
-/** Sends a request until it has had its effect, again after each error. */
-function* ask(told: Told, request: object, isDone: () => boolean) {
-  while (!isDone()) {
-    const { refused } = told;
-    yield json({ ...request, id: 'asked' });
-    while (!isDone() && told.refused === refused) yield undefined;
-  }
-}
-
-/** Joins again and again, and after each `joined` sends a message about its WebRTC transport: one that is accepted. */
-function* ofEachJoin(told: Told, make: (id: string, n: number) => object) {
-  for (let n = 0; ; n += 1) {
-    const last = told.joined;
-    yield* ask(told, JOIN, () => told.joined !== last);
-    yield json(make(told.joined?.webrtc?.send_transport.id ?? '', n));
-  }
-}
-
-/** Pauses and resumes the client's own producer. */
-function* ofProducer(told: Told) {
-  yield* ask(told, JOIN, () => told.joined !== undefined);
-  const transportId = told.joined?.webrtc?.send_transport.id ?? '';
-  yield* ask(told, produce(transportId, 0), () => told.producerId !== undefined);
-  const producer_id = told.producerId;
-  yield* repeat(
-    json({ type: 'pause_producer', producer_id }),
-    json({ type: 'resume_producer', producer_id }),
-  );
-}
-
-const produce = (transport_id: string, n: number) => ({
-  type: 'produce',
-  transport_id,
-  kind: 'audio',
-  rtp_parameters: {
-    codecs: [{ mimeType: 'audio/opus', payloadType: 111, clockRate: 48_000, channels: 2 }],
-    encodings: [{ ssrc: 1000 + n }],
-  },
-});
-
-const connectTransport = (told: Told, transport_id: string) => ({
-  type: 'connect_transport',
-  transport_id,
-  dtls_parameters: told.joined?.webrtc?.send_transport.dtls_parameters,
-});
 
 /** An EBML header, an open segment and an audio track, as a recorder begins. */
 const WEBM_START = Buffer.from(
@@ -111,7 +46,12 @@ const SHORT_OPUS = Buffer.from([0xe0, 0xff, 0xfe]);
 
 const DEEP = `${'['.repeat(32_000)}${']'.repeat(32_000)}`;
 
-const SPEAKERS = ['ada', 'bob'];
+/** Peers that hear what padded packets become: with the attacker more than a free account may have. */
+const LISTENERS = 5;
+/** Clients whose every packet these peers, and a process of the load, can take. */
+const MOST_WITH_LISTENERS = 50;
+/** Formats to hear in, each of which is another mix. */
+const FORMATS_OUT = ['pcm_s16le;rate=44100;channels=1', 'opus', 'pcmu', 'g722'];
 /** More clients than there are mixes for a single listener; each of them hears all that is said. */
 const MOST_OWN_MIXES = 50;
 /** Returns volumes that make a mix for a single listener necessary, and another than those before. */
@@ -132,6 +72,22 @@ export const MESSAGE_ATTACKS: MessageAttack[] = [
     name: `\`configure\` of the volumes of two that talk, without pause (${MOST_OWN_MIXES} clients in place of 500)`,
     query: { ...IN_ROOM, audio_out: 'opus' },
     messages: () => numbered((n) => json({ type: 'configure', volume: volumesOf(n) })),
+    speakers: SPEAKERS,
+    mostClients: MOST_OWN_MIXES,
+  },
+  {
+    name: `\`configure\` of \`audio_out\` without pause, while two talk (${MOST_OWN_MIXES} clients in place of 500)`,
+    query: { ...IN_ROOM, audio_out: 'opus' },
+    messages: () =>
+      repeat(...FORMATS_OUT.map((out) => json({ type: 'configure', audio_out: out }))),
+    speakers: SPEAKERS,
+    mostClients: MOST_OWN_MIXES,
+  },
+  {
+    name: `\`configure\` of \`delivery\` without pause, while two talk (${MOST_OWN_MIXES} clients in place of 500)`,
+    query: { ...IN_ROOM, audio_out: 'opus' },
+    messages: () =>
+      repeat(...['forward', 'mix'].map((delivery) => json({ type: 'configure', delivery }))),
     speakers: SPEAKERS,
     mostClients: MOST_OWN_MIXES,
   },
@@ -179,41 +135,12 @@ export const MESSAGE_ATTACKS: MessageAttack[] = [
     messages: () => repeat(json({ type: 'join', room: 'attacked' }), json({ type: 'leave' })),
   },
   {
-    name: '`join` with WebRTC, again and again',
-    messages: () => repeat(json(JOIN)),
-  },
-  { name: '`produce` without end', messages: (told) => ofTransport(told, produce) },
-  {
-    name: '`restart_ice` without pause',
-    messages: (told) =>
-      ofTransport(told, (transport_id) => ({ type: 'restart_ice', transport_id })),
-  },
-  {
-    name: '`connect_transport` without pause',
-    messages: (told) => ofTransport(told, (id) => connectTransport(told, id)),
-  },
-  {
-    name: '`join` with WebRTC and `produce` in turn, each accepted',
-    messages: (told) => ofEachJoin(told, produce),
-    hasNoFloor: true,
-  },
-  {
-    name: '`join` with WebRTC and `connect_transport` in turn, each accepted',
-    messages: (told) => ofEachJoin(told, (id) => connectTransport(told, id)),
-    hasNoFloor: true,
-  },
-  {
     name: '`pause_producer` and `resume_producer` of nobody',
     query: IN_ROOM,
     messages: () =>
       numbered((n) =>
         json({ type: n % 2 ? 'pause_producer' : 'resume_producer', producer_id: 'nobody' }),
       ),
-  },
-  {
-    name: '`pause_producer` and `resume_producer` of its own',
-    messages: ofProducer,
-    hasNoFloor: true,
   },
   {
     name: '`resume_consumer` of nobody',
@@ -231,6 +158,15 @@ export const MESSAGE_ATTACKS: MessageAttack[] = [
     query: { ...IN_ROOM, audio: 'opus' },
     messages: () => repeat(PADDED_OPUS),
     perSecond: 50,
+  },
+  {
+    name: `Opus packets padded to 64 KB, 50 a second, to ${LISTENERS} listeners (a starter account; ${MOST_WITH_LISTENERS} clients in place of 500)`,
+    query: { ...IN_ROOM, audio: 'opus' },
+    messages: () => repeat(PADDED_OPUS),
+    perSecond: 50,
+    listeners: LISTENERS,
+    leastPlan: 'starter',
+    mostClients: MOST_WITH_LISTENERS,
   },
   {
     name: 'Opus packets of 2.5 ms without pause',

@@ -1,5 +1,8 @@
 import type { WebSocket } from 'ws';
 
+/** Peers that talk in the attackers' room, where an attack needs some. */
+export const SPEAKERS = ['ada', 'bob'];
+
 const FRAME_MS = 20;
 /** Offset between the positions of two peers in `packets`, so that no two send the same packet at once. */
 const PEER_PACKETS = 1000;

@@ -10,6 +10,7 @@ import {
 import { ATTACKS } from '../../../bench/hostile/attacks.ts';
 import { BARE_JOINED } from '../../../bench/hostile/bare-joined.ts';
 import { MESSAGE_ATTACKS } from '../../../bench/hostile/message-attacks.ts';
+import { WEBRTC_MESSAGE_ATTACKS } from '../../../bench/hostile/webrtc-message-attacks.ts';
 
 const SENT: AttackReport = {
   connections: 1,
@@ -33,7 +34,7 @@ const QUIET: Measured = {
 };
 const attackCalled = (name: string) => ATTACKS.find((attack) => attack.name.includes(name))!;
 const messagesCalled = (name: string) =>
-  MESSAGE_ATTACKS.find((attack) => attack.name.includes(name))!;
+  [...MESSAGE_ATTACKS, ...WEBRTC_MESSAGE_ATTACKS].find((attack) => attack.name.includes(name))!;
 const FLOOD = attackCalled('malformed JSON');
 
 test('a row without an attack does not meet its goals', () => {
@@ -94,6 +95,22 @@ test('keys of rooms and of connections may not stay', () => {
   expect(mayStay('partyline:ccu:2')).toBe(false);
 });
 
+test('listeners of an attack must hear it, and be sent no padding', () => {
+  const padded = attackCalled('listeners');
+  const hears = (heardBytes: number) => ({ ...QUIET, attackers: { ...SENT, heardBytes } });
+  expect(isWithin(padded, hears(500 * 5 * 260), 1)).toBe(true);
+  expect(isWithin(padded, hears(0), 1)).toBe(false);
+  expect(isWithin(padded, hears(500 * 5 * 65_536), 1)).toBe(false);
+  expect(rowOf('flood', hears(1e6), true)).toContain('2.0 MB; 1.0 MB to listeners |');
+});
+
+test('all connections of a free account are held to the goals of one attacker', () => {
+  const unconnected = attackCalled('never connect');
+  const row = { ...QUIET, floor: undefined, attackers: { ...SENT, accepted: 5 } };
+  expect(isWithin(unconnected, row, 5)).toBe(true);
+  expect(isWithin(unconnected, { ...row, gapMs: 125 }, 5)).toBe(false);
+});
+
 test('a row shows what was sent, and says so where the attackers were told nothing', () => {
   const attackers = { ...SENT, told: {} };
   expect(rowOf('flood', { ...QUIET, attackers }, true)).toContain(
@@ -101,11 +118,17 @@ test('a row shows what was sent, and says so where the attackers were told nothi
   );
 });
 
-const NOT_TOLD: Told = { isAccepted: true, joined: undefined, producerId: undefined, refused: 0 };
+const NOT_TOLD: Told = {
+  isAccepted: true,
+  joined: undefined,
+  producerId: undefined,
+  consumerId: undefined,
+  refused: 0,
+};
 
 test('attacks by answers wait for them, and ask again after an error', () => {
   const told = { ...NOT_TOLD };
-  const own = messagesCalled('of its own').messages(told);
+  const own = messagesCalled('`resume_producer` of its own').messages(told);
   const next = () => {
     const { value } = own.next() as { value?: string };
     return value === undefined ? undefined : (JSON.parse(value) as { type: string });
@@ -120,6 +143,38 @@ test('attacks by answers wait for them, and ask again after an error', () => {
   told.producerId = 'p';
   expect(next()).toEqual({ type: 'pause_producer', producer_id: 'p' });
   expect(next()).toEqual({ type: 'resume_producer', producer_id: 'p' });
+});
+
+test('a consumer is resumed once it is offered, without end', () => {
+  const told = { ...NOT_TOLD };
+  const own = messagesCalled('`resume_consumer` of its own').messages(told);
+  const next = () => own.next().value as string | undefined;
+  expect(JSON.parse(next()!)).toMatchObject({ type: 'join' });
+  told.joined = BARE_JOINED;
+  expect(next()).toBeUndefined();
+  told.consumerId = 'c';
+  for (let n = 0; n < 3; n += 1) {
+    expect(JSON.parse(next()!)).toEqual({ type: 'resume_consumer', consumer_id: 'c' });
+  }
+});
+
+test('browsers that never connect produce, stay for 2 s, leave and come again', () => {
+  const told = { ...NOT_TOLD };
+  const unconnected = messagesCalled('never connect');
+  const messages = unconnected.messages(told);
+  for (let round = 0; round < 2; round += 1) {
+    const types: string[] = [];
+    let turns = 0;
+    while (types.at(-1) !== 'leave') {
+      const { value } = messages.next() as { value: string | undefined };
+      if (value === undefined) turns += 1;
+      else types.push((JSON.parse(value) as { type: string }).type);
+      if (types.at(-1) === 'join') told.joined = { ...BARE_JOINED };
+      if (types.at(-1) === 'produce') told.producerId = `producer ${round}`;
+    }
+    expect(types).toEqual(['join', 'produce', 'leave']);
+    expect(turns / unconnected.perSecond!).toBe(2);
+  }
 });
 
 test('each join has its own message about a transport', () => {
