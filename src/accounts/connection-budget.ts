@@ -16,7 +16,7 @@ const MAX_KEYS = 1000;
  * Rate of connections of an account to one process. All connections that the plan allows may be opened at
  * once, lost together, and opened again.
  */
-const connectRate = (maxCcu: number): Rate => ({
+export const connectRate = (maxCcu: number): Rate => ({
   perSecond: 2 + maxCcu / 10,
   burst: 200 + 3 * maxCcu,
 });
