@@ -1,5 +1,6 @@
+import { randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
-import { USAGE_PREFIX } from '../../src/store/keys.ts';
+import { hourRecordsKey, minuteKey, minuteRecordsKey, USAGE_PREFIX } from '../../src/store/keys.ts';
 import { MAX_ROOMS_A_MINUTE, OTHER_ROOMS } from '../../src/usage/meter.ts';
 import { collectReport, reportUsage } from '../../src/usage/report.ts';
 import { ACCOUNT, count, NOW_MS, usageIn } from '../support/usage.ts';
@@ -80,4 +81,28 @@ test('a minute with too many rooms, closed again once its day is full, counts ea
   await close(minute);
   expect(await monthMs()).toBe(closedMs + 7000);
   await check(closedMs + 7000);
+});
+
+test('usage of rooms with the longest names takes no more of Redis than SECURITY.md says', async () => {
+  const { store, usage, close } = usageIn(await openStore(await openRedis()));
+  const minute = '2026-11-21T08:13';
+  const digit = (value: number) => String.fromCodePoint(0x1f400 + value);
+  const nameOf = (n: number) =>
+    `${digit(n % 50)}${digit(Math.trunc(n / 50))}${digit(0).repeat(126)}`;
+  const ms = 500 * 60_000;
+  const time = { websocketMs: ms, webrtcMs: ms, peakPeers: 500 };
+  const rooms = Array.from({ length: MAX_ROOMS_A_MINUTE }, (_, n) => nameOf(n));
+  const writer = randomUUID();
+  await usage.write(rooms.map((room) => count({ minute, writer, room, ...time })));
+  const bytesOfEach = async (key: string) => {
+    const bytes = await store.run((client) => client.memoryUsage(key, { SAMPLES: 0 }));
+    expect(bytes).toBeGreaterThan(rooms.length * 512);
+    return (bytes ?? Infinity) / rooms.length;
+  };
+  // "In Redis" of the section "Memory of Redis".
+  const most = 750;
+  expect(await bytesOfEach(minuteKey(ACCOUNT, minute))).toBeLessThan(most);
+  await close(minute);
+  expect(await bytesOfEach(minuteRecordsKey(ACCOUNT, '2026-11-21'))).toBeLessThan(most);
+  expect(await bytesOfEach(hourRecordsKey(ACCOUNT, '2026-11-21'))).toBeLessThan(most);
 });

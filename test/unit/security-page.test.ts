@@ -1,10 +1,16 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { readSettings } from '../../config/settings.ts';
 import { AccountBudgets } from '../../src/accounts/account-budgets.ts';
 import { connectRate } from '../../src/accounts/connection-budget.ts';
 import { PLANS } from '../../src/accounts/plans.ts';
+import { CLOSE_CODES } from '../../src/protocol/close-codes.ts';
+import { checkName } from '../../src/protocol/names.ts';
+import { serializeSettings } from '../../src/session/audio-settings.ts';
 import { accountRate, costOf } from '../../src/session/message-budget.ts';
+import { MAX_RECORDS_A_DAY, MAX_ROOMS_A_MINUTE } from '../../src/usage/meter.ts';
+import { left } from '../../src/webhooks/events.ts';
 
 /** Figures of SECURITY.md that follow from several budgets, worked out from their settings. */
 
@@ -48,5 +54,113 @@ describe('rooms that an account opens', () => {
     // The last of them may come a moment later.
     expect(inAMinute).toBeLessThanOrEqual(wantedPerMinute);
     expect(inAMinute).toBeGreaterThanOrEqual(wantedPerMinute - 2);
+  });
+});
+
+test('consumers of a room follow from those of a browser and the connections of an account', () => {
+  const [, ofBrowser] = /connected, then (\d+);/.exec(valueOf('consumers of a browser'))!;
+  const most = (Number(ofBrowser) * PLANS.pro.maxCcu).toLocaleString('en');
+  expect(valueOf('consumers of a room')).toContain(
+    `${most} if each of ${PLANS.pro.maxCcu} browsers`,
+  );
+});
+
+describe('memory of Redis', () => {
+  const rows = (/^## Memory of Redis$(.*?)^## /ms.exec(PAGE)?.[1] ?? '')
+    .split('\n')
+    .filter((line) => line.startsWith('| ') && /\d/.test(line))
+    .map((line) => line.slice(2).split(' | '));
+  /** Returns a row: length of the text, bytes in Redis, number, and bytes in all. */
+  function rowOf(data: string) {
+    const [, text = '', inRedis = '', number = '', all = ''] =
+      rows.find(([name]) => name!.startsWith(data)) ?? [];
+    const [, value, unit] = /^([\d.]+) (GB|MB)/.exec(all) ?? [];
+    const numberOf = (cell: string) => Number(cell.match(/^[\d,]+/)?.[0].replaceAll(',', ''));
+    return {
+      text: numberOf(text),
+      inRedis: numberOf(inRedis),
+      number: numberOf(number),
+      words: number,
+      all: Number(value) * (unit === 'GB' ? 1e9 : 1e6),
+    };
+  }
+  const { USAGE_KEEP_DAYS, WEBHOOK_MAX_EVENTS, RESUME_MS } = readSettings({});
+  const { maxCcu } = PLANS.pro;
+  const ROOMS = MAX_ROOMS_A_MINUTE + 1;
+  const [MINUTES_A_DAY, HOURS_A_DAY, HOURS_KEPT] = [1440, 24, 48];
+  const LONGEST_NAME = checkName('\u{1f600}'.repeat(128), 'room', 'bad_request');
+  const UUID = '0e8400e2-9b7d-4d71-8a44-44665544000a';
+  const bytesOf = (...parts: (string | number)[]) => Buffer.byteLength(parts.join(''));
+  const peerMs = (minutes: number) => maxCcu * minutes * 60_000;
+  const countOf = (minutes: number) => `${peerMs(minutes)}:${peerMs(minutes)}:${maxCcu}`;
+  const minutes = rowOf('record of a room in a minute');
+  const hours = rowOf('record of a room in an hour');
+  const counts = rowOf('count of a room');
+  const events = rowOf('webhook event');
+  const settings = rowOf('session and settings');
+
+  test('names have at most 512 bytes', () => {
+    expect(() => checkName(`${LONGEST_NAME}a`, 'room', 'bad_request')).toThrow('at most 128');
+    expect(bytesOf(LONGEST_NAME)).toBe(512);
+  });
+
+  test('the text of each record is as long as the page says', () => {
+    expect(bytesOf('13:37|', LONGEST_NAME, countOf(1))).toBe(minutes.text);
+    expect(bytesOf('13|', LONGEST_NAME, countOf(60))).toBe(hours.text);
+    expect(bytesOf(UUID, '|', LONGEST_NAME, countOf(1))).toBe(counts.text);
+    const reasons = Object.keys(CLOSE_CODES) as (keyof typeof CLOSE_CODES)[];
+    const [reason] = reasons.toSorted((one, other) => other.length - one.length);
+    const peer = { accountId: 2 ** 31 - 1, room: LONGEST_NAME, peer: LONGEST_NAME } as const;
+    const { peerEvent } = left({ ...peer, kind: 'websocket' }, reason!, Date.UTC(2026, 0)) as {
+      peerEvent: object;
+    };
+    expect(bytesOf(JSON.stringify(peerEvent))).toBe(events.text);
+    const volume = Object.fromEntries(
+      Array.from({ length: 1000 }, (_, i) => [`${i}`.repeat(40), 0.5]),
+    );
+    const written = serializeSettings({
+      in: 'auto',
+      detected: undefined,
+      out: undefined,
+      delivery: 'mix',
+      volume,
+      isMuted: false,
+    });
+    const MAX_SETTINGS_BYTES = 16 * 1024;
+    expect(bytesOf(written)).toBeLessThanOrEqual(MAX_SETTINGS_BYTES);
+    expect(bytesOf(LONGEST_NAME, UUID, ' ') + MAX_SETTINGS_BYTES).toBe(settings.text);
+  });
+
+  test('numbers and sums follow from the limits', () => {
+    expect(minutes.number).toBe(MAX_RECORDS_A_DAY.minutes - 1 + ROOMS + MINUTES_A_DAY);
+    expect(minutes.words).toContain(`\`USAGE_KEEP_DAYS\` (${USAGE_KEEP_DAYS})`);
+    // One more field says that the whole day is in it.
+    expect(hours.number).toBe(MAX_RECORDS_A_DAY.hours - 1 + ROOMS + HOURS_A_DAY + 1);
+    expect(counts.number).toBe(ROOMS);
+    expect(events.number).toBe(WEBHOOK_MAX_EVENTS);
+    const { burst, perSecond } = connectRate(maxCcu);
+    const lost = burst + (perSecond * RESUME_MS) / 1000;
+    expect(settings.words).toContain(
+      `${maxCcu} that are connected, and ${lost} (${burst} at once, and ${perSecond} a second)`,
+    );
+    const sums: [typeof minutes, number][] = [
+      [minutes, minutes.number * USAGE_KEEP_DAYS],
+      [hours, hours.number * USAGE_KEEP_DAYS],
+      [counts, counts.number * HOURS_KEPT * 60],
+      [events, events.number],
+      [settings, maxCcu + lost],
+    ];
+    for (const [row, number] of sums) {
+      const all = number * row.inRedis;
+      expect(Math.abs(row.all - all)).toBeLessThanOrEqual(row.all > 1e9 ? 0.05e9 : 0.5e6);
+    }
+  });
+
+  test('a free account has fewer records, because each has a millisecond', () => {
+    const aMonth = PLANS.free.minutesPerMonth * 60_000;
+    expect(PAGE).toContain(`(free) are ${aMonth.toLocaleString('en')} records of minutes a month`);
+    expect(PAGE).toContain(`${(4 * aMonth * minutes.inRedis) / 1e9} GB in the four months`);
+    const ofStarter = PLANS.starter.minutesPerMonth * 60_000;
+    expect(ofStarter).toBeGreaterThan(minutes.number * 31);
   });
 });
