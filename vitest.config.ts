@@ -98,6 +98,7 @@ const SIMULATIONS = [
   'foreign-shapes',
   'format-guard',
   'formats',
+  'friendly-senders',
   'glitches',
   'ingest',
   'input',

@@ -1,0 +1,215 @@
+import { afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
+import { type Codecs, loadCodecs } from '../../../src/audio/codecs.ts';
+import {
+  type DeclaredFormat,
+  formatAudioFormat,
+  type InputFormat,
+} from '../../../src/audio/format.ts';
+import { AudioInput } from '../../../src/audio/ingest/input.ts';
+import { Uplink } from '../../../src/bridge/uplink.ts';
+import { AudioBudget, bytesPerSecondOf } from '../../../src/session/audio-budget.ts';
+import { oggOpus } from '../../support/containers.ts';
+import { lagsOf, siren } from '../../support/lag.ts';
+import { HandClock, type Heard, SimulatedRoom } from '../../support/simulated-room.ts';
+import { decodeOpus, encodeOpus, sampleMessages } from '../../support/sound.ts';
+
+/** Friendly clients that stall or send little at a time, from the budget of their messages to the ear of a listener: in virtual time. */
+
+const TICK_MS = 20;
+/** 64 bytes of it are 2 ms. */
+const PCM = { codec: 'pcm_s16le', rateHz: 16_000, channels: 1 } as const;
+const OGG = { codec: 'ogg_opus' } as const;
+const AMPLITUDE = 0.4;
+const PACKET_MS = 20;
+/** Look-ahead of an encoder for a low delay, samples. */
+const ENCODER_LAG = 120;
+
+type Message = { atMs: number; bytes: Buffer };
+
+let codecs: Codecs;
+beforeAll(async () => {
+  codecs = await loadCodecs({ bitrateBps: 48_000, complexity: 5 });
+});
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+/** Packets of a client, and the fate of each. */
+type Outcome = {
+  /** Packets as the input made, or read, them. */
+  packets: Buffer[];
+  /** For each frame that the listener heard, the number of its packet, and when it came, ms. */
+  heard: { number: number; atMs: number }[];
+  frames: Buffer[];
+  /** Messages and faults by which a client is slowed down or closed. */
+  told: string[];
+};
+
+/** Lets a client send, and another hear it as Opus. */
+async function send(format: InputFormat & DeclaredFormat, messages: Message[]): Promise<Outcome> {
+  vi.useFakeTimers({ toFake: ['performance'] });
+  const startMs = performance.now();
+  const room = new SimulatedRoom(codecs, ['speaker', 'listener']);
+  const listener = room.listen('listener', { codec: 'opus' });
+  const clock = new HandClock();
+  const told: string[] = [];
+  const uplink = new Uplink(
+    () => {
+      throw new Error('nobody listens behind the router');
+    },
+    { isOpen: false },
+    {
+      mixer: {
+        receive: (peer, packet, atMs, isMuted) =>
+          room.mixer.receive(peer, packet, atMs - startMs, isMuted),
+        openLateBeginning: () => undefined,
+      },
+      peer: 'speaker',
+    },
+    clock,
+    5000,
+    {
+      onProducer: async () => {},
+      onFlow: (state) => told.push(state),
+      onFault: (fault) => told.push(String(fault)),
+    },
+  );
+  const packets: Buffer[] = [];
+  const input = new AudioInput(
+    format,
+    codecs,
+    {
+      sink: (packet, ...rest) => {
+        packets.push(packet);
+        uplink.send(packet, ...rest);
+      },
+    },
+    {
+      onDetected: () => {},
+      onOpaque: () => told.push('opaque'),
+      onMismatch: ({ format: other }) => told.push(formatAudioFormat(other)),
+      onFault: (fault) => told.push(String(fault)),
+    },
+  );
+  const budget = new AudioBudget({ closeAfterMs: 5000 }, 0);
+  const setTime = (ms: number) => vi.advanceTimersByTime(startMs + ms - performance.now());
+  let tickMs = TICK_MS;
+  const passTo = async (ms: number) => {
+    for (; tickMs <= ms; tickMs += TICK_MS) {
+      setTime(tickMs);
+      await room.passTo(tickMs);
+      clock.tick(performance.now());
+    }
+    setTime(ms);
+    await room.passTo(ms);
+  };
+  for (const { atMs, bytes } of messages) {
+    await passTo(atMs);
+    if (budget.charge(bytes.length, bytesPerSecondOf(format), atMs)) told.push('over budget');
+    input.push(bytes, performance.now());
+  }
+  await passTo(messages.at(-1)!.atMs + 4000);
+  input.close();
+  uplink.close();
+  expect(room.faults).toEqual([]);
+  return { packets, heard: numbersOf(listener, packets), frames: listener.frames, told };
+}
+
+function numbersOf({ frames, framesAtMs }: Heard, packets: Buffer[]): Outcome['heard'] {
+  const numbers = new Map(packets.map((packet, number) => [packet.toString('hex'), number]));
+  return frames.map((frame, i) => ({
+    number: numbers.get(frame.toString('hex')) ?? -1,
+    atMs: framesAtMs[i]!,
+  }));
+}
+
+const upTo = (count: number) => Array.from({ length: count }, (_, i) => i);
+
+/** Cuts bytes into messages of `size`. */
+const cut = (bytes: Buffer, size: number) =>
+  upTo(Math.ceil(bytes.length / size)).map((i) => bytes.subarray(i * size, (i + 1) * size));
+
+/** Messages that come evenly in `durationMs`. */
+const evenly = (parts: Buffer[], durationMs: number): Message[] =>
+  parts.map((bytes, i) => ({ atMs: (i * durationMs) / parts.length, bytes }));
+
+/** Sound of a client as one piece of bytes for each 20 ms. */
+const SENDERS: [string, InputFormat & DeclaredFormat, (durationMs: number) => Promise<Buffer[]>][] =
+  [
+    ['samples', PCM, async (ms) => sampleMessages(PCM, siren(AMPLITUDE, ms, PCM.rateHz))],
+    [
+      'a container',
+      OGG,
+      async (ms) =>
+        oggOpus(await encodeOpus(siren(AMPLITUDE, ms)), PACKET_MS, { packetsPerPage: 1 }),
+    ],
+  ];
+
+const numbers = (heard: Outcome['heard']) => heard.map(({ number }) => number);
+
+describe('64 bytes at a time', () => {
+  const FOR_MS = 10_000;
+
+  test.each(SENDERS)(
+    'of %s: all is heard, and the client is told nothing',
+    async (_, format, make) => {
+      const bytes = Buffer.concat(await make(FOR_MS));
+      const { heard, frames, told } = await send(format, evenly(cut(bytes, 64), FOR_MS));
+      expect(told).toEqual([]);
+      expect(numbers(heard)).toEqual(upTo(FOR_MS / PACKET_MS));
+      const lags = lagsOf(siren(AMPLITUDE, FOR_MS), await decodeOpus(frames));
+      expect(new Set(lags.map(({ lag }) => lag))).toEqual(new Set([ENCODER_LAG]));
+      expect(lags).toHaveLength(FOR_MS / 50);
+    },
+  );
+});
+
+describe('a stall, and then all of it at once', () => {
+  const STALLS_AT_MS = 3000;
+  const LIVE_WITHIN_MS = 4000;
+  const AFTER_MS = 12_000;
+  const SHORTENED_WITHIN_MS = 100;
+  const MAX_LATE_MS = 100;
+
+  /** Holds messages up from the beginning of the stall until its end. */
+  const holdUp = (messages: Message[], endMs: number): Message[] =>
+    messages.map(({ atMs, bytes }, i) => ({
+      atMs: (atMs >= STALLS_AT_MS && atMs < endMs ? endMs : atMs) + i * 1e-4,
+      bytes,
+    }));
+
+  describe.each([1000, 2000, 4000, 8000])('of %i ms', (stallMs) => {
+    const endMs = STALLS_AT_MS + stallMs;
+    const forMs = endMs + AFTER_MS;
+
+    test.each<[string, number | undefined, number]>([
+      ['samples, 20 ms at a time', undefined, 0],
+      ['samples, 64 bytes at a time', 64, 0],
+      ['a container, a page of 20 ms at a time', undefined, 1],
+      ['a container, 64 bytes at a time', 64, 1],
+    ])('%s: heard live and whole after 4 s, and not closed', async (_, size, sender) => {
+      const [, format, make] = SENDERS[sender]!;
+      const parts = await make(forMs);
+      const messages = evenly(size ? cut(Buffer.concat(parts), size) : parts, forMs);
+      const { heard, told } = await send(format, holdUp(messages, endMs));
+      // A client that is ahead by more than 2 s may be told to wait.
+      expect(told).toBeOneOf([[], ['xoff', 'xon']]);
+      const before = heard.filter(({ atMs }) => atMs < STALLS_AT_MS);
+      expect(numbers(before)).toEqual(upTo(before.length));
+      expect(before.length).toBeGreaterThan(STALLS_AT_MS / PACKET_MS - 5);
+      const live = heard.filter(({ atMs }) => atMs > endMs + LIVE_WITHIN_MS);
+      // The last 40 ms of the delay are left out at the end of these 4 s.
+      const whole = live.filter(({ atMs }) => atMs > endMs + LIVE_WITHIN_MS + SHORTENED_WITHIN_MS);
+      const first = whole[0]!.number;
+      expect(numbers(whole)).toEqual(upTo(forMs / PACKET_MS - first).map((i) => first + i));
+      const late = live.map(({ number, atMs }) => atMs - number * PACKET_MS);
+      expect(Math.max(...late)).toBeLessThanOrEqual(MAX_LATE_MS);
+      expect(live.length - whole.length).toBeGreaterThanOrEqual(
+        SHORTENED_WITHIN_MS / PACKET_MS - 2,
+      );
+      const all = numbers(heard);
+      expect(all).toEqual([...new Set(all)].toSorted((one, other) => one - other));
+      expect(all[0]).toBe(0);
+    });
+  });
+});
