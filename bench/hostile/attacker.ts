@@ -11,15 +11,14 @@ import type {
 } from './attack.ts';
 import { ATTACKS } from './attacks.ts';
 import { talk } from './talk.ts';
+import { CONNECT_AGAIN_MS, MAX_UNSENT_BYTES } from './tcp.ts';
 
 /**
  * A process that attacks: `attacker.ts URL KEY ATTACK CLIENTS SECONDS`, where ATTACK is an index in {@link ATTACKS}. The SECONDS begin when
  * the first connection of every client has been accepted or refused. After them, the process sends its report to its parent.
  */
 
-const MAX_UNSENT_BYTES = 256 * 1024;
 const MESSAGES_A_TURN = 32;
-const RECONNECT_AFTER_MS = 20;
 /** Longest time until the first connections are accepted or refused, ms. */
 const MAX_CONNECT_MS = 15_000;
 
@@ -136,7 +135,7 @@ async function attackAgain(
   while (!isOver()) {
     await flood(attack, connection);
     if (!attack.isOneName) connection.close();
-    await pause(RECONNECT_AFTER_MS);
+    await pause(CONNECT_AGAIN_MS);
     // By now the gateway has told `last` that it was replaced.
     if (last !== connection) last.close();
     const next = open(attack, client);

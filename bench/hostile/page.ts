@@ -3,6 +3,7 @@ import { CORES } from '../child.ts';
 import { CROWD_CLIENTS, GOALS, leastSent } from './attack-row.ts';
 import { MAX_SECOND_SECONDS, type Row } from './measure-attack.ts';
 import { MOMENT_GOALS } from './measure-moment.ts';
+import { CONNECT_AGAIN_MS } from './tcp.ts';
 
 /** The page of a whole run: what is measured and how, the goals, what was met, and the tables. */
 export function pageOf(
@@ -34,7 +35,7 @@ and its media worker are on one core, everybody else on another. Measured on ${c
 - *After connecting*: of that, the longest time from when a browser had connected, and all had begun to produce, until its last consumer was offered:
   what the gateway takes, without the handshakes, which one process makes for all browsers.
 
-The time of an attack begins when each client is accepted or refused. A client that is closed connects again after 20 ms. A row only meets its goals if half of the clients were accepted and
+The time of an attack begins when each client is accepted or refused. A client that is closed connects again after ${CONNECT_AGAIN_MS} ms. A row only meets its goals if half of the clients were accepted and
 sent ${leastSent(1)} messages, or ${leastSent(CROWD_CLIENTS)} from ${CROWD_CLIENTS} (or connected that often, where that is the attack), to the gateway and to the bare server.
 
 Goals, beyond quiet and floor: a gap of at most ${one.gapMs} ms for one attacker and ${crowd.gapMs} ms for ${CROWD_CLIENTS}; event loop p99 at most ${one.loopMs} and ${crowd.loopMs} ms; ${heapMb} MB of

@@ -3,7 +3,7 @@ import { connect as connectTcp, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { AttackContext } from './attack.ts';
 
-/** TCP connections of attacks that make their own. */
+/** Connections of attacks; some make their own over TCP. */
 
 /** Time between two attempts to connect, ms. */
 export const CONNECT_AGAIN_MS = 20;

@@ -7,7 +7,7 @@ const WALL = String.raw`(?:wallMs|\w+WallMs)\b`;
 /** Path to a property or a private field. */
 const PATH = String.raw`(?:[\w.?]+[.])?#?`;
 /** Text between the name of a variable, a parameter, an option or a field and its value, which may be a function. */
-const GETS = String.raw`(?:: number)?(?: \?\?)?\s*[:=]\s*(?:\(\) => )?\(?`;
+const GETS = String.raw`(?:: number)?(?: \?\?)?\s*[:=]\s*(?:\(\) => )?\(?(?:await )?`;
 /** Operators that take two times of one clock. */
 const WITH = String.raw`(?:\(\))? (?:[-<>]|<=|>=) `;
 
@@ -18,7 +18,7 @@ const FAULTS = [
   String.raw`\bnew Date\(${PATH}${MONOTONIC}`,
   String.raw`(?<!\w)${MONOTONIC}${GETS}${WALL_CLOCK}`,
   String.raw`(?<!\w)${WALL}${GETS}${MONOTONIC_CLOCK}`,
-  String.raw`(?<!\w)${MONOTONIC}${WITH}${WALL_CLOCK}`,
+  String.raw`(?<!\w)(?:${MONOTONIC}|performance\.now)${WITH}${WALL_CLOCK}`,
   String.raw`(?<!\w)(?:${WALL}|Date\.now)${WITH}${MONOTONIC_CLOCK}`,
   String.raw`@param ${MONOTONIC}.*\b(?:1970|Unix time)\b`,
   String.raw`\b(?:1970|Unix time)\b.*\*/\s+(?:readonly )?#?${MONOTONIC}`,

@@ -18,7 +18,7 @@ export class IceServers {
 
   /**
    * @param urls URLs such as `turn:host:port?transport=…`; if empty, browsers get no servers
-   * @param wallMs clock by which the TURN servers let credentials expire, ms since 1970
+   * @param wallMs clock from which the day of the credentials counts, ms since 1970
    */
   constructor(urls: string[], secret: string, wallMs: () => number) {
     this.#wallMs = wallMs;

@@ -112,7 +112,7 @@ export const NODES = `${KEY_PREFIX}nodes`;
 export const ownedKeysKey = (node: string) => `${KEY_PREFIX}node:${node}:traces`;
 /**
  * None: a member of {@link ownedKeysKey} that shows that the node was not removed; the key never exists. Writers: gateways.
- * Expiry: never.
+ * Expiry: –.
  */
 export const nodeMark = (node: string) => `${KEY_PREFIX}node:${node}:known`;
 /** String: the node left in order. Writers: gateways, when they end. Expiry: 30 s after the places that it keeps. */
@@ -148,7 +148,7 @@ export function accountOfRoomStateKey(key: string): number | undefined {
 }
 /**
  * None: a conditional write to this key changes nothing, and Redis refuses it whenever it refuses writes; the key never
- * exists. Writers: gateways. Expiry: never.
+ * exists. Writers: gateways. Expiry: –.
  */
 export const WRITE_CHECK = `${KEY_PREFIX}write_check`;
 

@@ -61,7 +61,7 @@ export class DeviceWatch {
       return;
     this.#settings.speakerId = '';
     this.#handlers.fault('The speakers are gone: sound is played by the default ones.');
-    // A failure of the default speakers is reported elsewhere.
+    // The user knows that the speakers are gone; nothing else can be done.
     await this.#handlers.speakerChanged().catch(() => undefined);
   }
 }

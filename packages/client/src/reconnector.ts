@@ -52,7 +52,7 @@ export class Reconnector {
     const opening = {};
     this.#opening = opening;
     const end = (go: () => void) => {
-      if (this.#closed || this.#opening !== opening) return; // another attempt has begun since
+      if (this.#closed || this.#opening !== opening) return; // closed, or given up
       this.#opening = undefined;
       this.#stopWaiting();
       go();

@@ -34,7 +34,7 @@ describe('withTables()', () => {
   });
 });
 
-test('the errors of WHIP are all that its code names', () => {
+test('each error that src/whip makes itself is in the table of WHIP', () => {
   const named = globSync('src/whip/*.ts', { cwd: PROJECT }).flatMap((file) =>
     [...read(file).matchAll(/new PartylineError\(\s*'(\w+)'/g)].map(([, code]) => code!),
   );

@@ -138,6 +138,8 @@ test.each([
   'const clock = { wallMs: () => nowMs };',
   'const ageMs = this.#clock.wallMs() - sentAtMs;',
   'const isDue = nowMs >= this.#dueWallMs;',
+  'const ageMs = performance.now() - sentWallMs;',
+  'const loggedAtMs = await clock.wallMs();',
   '/** @param nowMs ms since 1970 */',
   '/** Clock of events, ms since 1970. */\n  nowMs: () => number;',
 ])('refuses two clocks in %s', (code) => {

@@ -1,4 +1,5 @@
 import { afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
+import { DEFAULT_TIMINGS } from '../../../config/timings.ts';
 import { type Codecs, loadCodecs } from '../../../src/audio/codecs.ts';
 import {
   type DeclaredFormat,
@@ -15,6 +16,7 @@ import { decodeOpus, encodeOpus, sampleMessages } from '../../support/sound.ts';
 
 /** Friendly clients that stall or send little at a time, from the budget of their messages to the ear of a listener: in virtual time. */
 
+const TIMINGS = { ...DEFAULT_TIMINGS.budgets, ...DEFAULT_TIMINGS.mediaWorkers };
 const TICK_MS = 20;
 /** 64 bytes of it are 2 ms. */
 const PCM = { codec: 'pcm_s16le', rateHz: 16_000, channels: 1 } as const;
@@ -67,7 +69,7 @@ async function send(format: InputFormat & DeclaredFormat, messages: Message[]): 
       peer: 'speaker',
     },
     clock,
-    5000,
+    TIMINGS,
     {
       onProducer: async () => {},
       onFlow: (state) => told.push(state),
