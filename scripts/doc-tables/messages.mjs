@@ -21,16 +21,19 @@ const COMMON = new Set(['type', 'id', 'reply_to']);
 /** Maximum number of values that a table lists; fields with more describe them in words. */
 const MOST_VALUES = 5;
 
+/** @type {Record<string, string>} headings of docs/protocol.md with the fields of objects that have a title */
+const HEADINGS = { transport: 'a-transport', consumer: 'new_consumer' };
+
 /** @param {Schema} schema @returns {string} */
 function typeOf(schema) {
-  if (schema.title !== undefined) return schema.title;
+  if (schema.title !== undefined) return `[${schema.title}](#${HEADINGS[schema.title]})`;
   if (schema.const !== undefined) return code(JSON.stringify(schema.const));
   if (schema.enum) {
     const values = schema.enum.map((value) => code(JSON.stringify(value)));
     return values.length > MOST_VALUES ? 'string' : values.join(' or ');
   }
   if (schema.anyOf) return schema.anyOf.map(typeOf).join(' or ');
-  if (schema.items) return `array of ${typeOf(schema.items)}s`;
+  if (schema.items) return `array of ${typeOf(schema.items)}${schema.items.title === undefined ? 's' : ''}`;
   const [ofEach] = Object.values(schema.patternProperties ?? {});
   if (ofEach) return `object of ${ofEach.type}s${rangeOf(ofEach)}`;
   return `${schema.type}${rangeOf(schema)}`;
@@ -68,7 +71,7 @@ function rowsOf({ properties = {}, required = [] }, path = '') {
   });
 }
 
-/** @param {Schema} schema */
+/** @param {Schema} schema @returns {boolean} */
 const hasDescribedFields = ({ properties = {} }) =>
   Object.values(properties).some(
     (field) => field.description !== undefined || hasDescribedFields(fieldsOf(field)),

@@ -145,7 +145,9 @@ async function checkLocal(limiter: RateLimiterMemory, key: string): Promise<void
 }
 
 const tooMany = (what: string, retryAfterMs: number) =>
-  new PartylineError('rate_limited', `Too many ${what}; try again later.`, { retryAfterMs });
+  new PartylineError('rate_limited', `Too many ${what}; try again later.`, {
+    retryAfterMs: Math.ceil(retryAfterMs),
+  });
 
 const PART_CHARACTERS = 8;
 

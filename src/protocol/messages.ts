@@ -187,7 +187,7 @@ export const SERVER_MESSAGES = {
   ),
   quota_warning: message(
     'quota_warning',
-    "20 %, 5 % or 1 minute of the month's minutes are left.",
+    "20 % or 5 % of the month's minutes are left, or 1 minute.",
     {
       remaining_minutes: number('minutes that are left'),
       resets_at: string('time at which the account has minutes again (ISO 8601)'),
@@ -271,7 +271,7 @@ export const SERVER_MESSAGES = {
     code: errorCode,
     message: string('description of the fault for people'),
     retryable: boolean('whether the client may try the same again'),
-    retry_after_ms: Type.Optional(number('time after which it may')),
+    retry_after_ms: Type.Optional(integer('time after which it may')),
     resets_at: Type.Optional(string('time at which the account has minutes again (ISO 8601)')),
   }),
 };

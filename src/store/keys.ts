@@ -81,6 +81,8 @@ export const leaseSettingsKey = (accountId: number) => `${KEY_PREFIX}ccu:${accou
  * has left, if that is longer.
  */
 export const leaseOrdersKey = (accountId: number) => `${KEY_PREFIX}ccu:${accountId}:orders`;
+/** String: order of the account's last lease. Writers: gateways. Expiry: two leases. */
+export const leaseOrderKey = (accountId: number) => `${KEY_PREFIX}ccu:${accountId}:order`;
 /** Keys of an account's leases, in the order in which scripts get them. */
 export const leaseKeys = (accountId: number) => [
   leaseExpiriesKey(accountId),
@@ -95,8 +97,6 @@ export const leaseKeys = (accountId: number) => [
  */
 export const resumeKey = (accountId: number, peer: string) =>
   `${KEY_PREFIX}resume:${accountId}:${peer}`;
-/** String: order of the account's last lease. Writers: gateways. Expiry: two leases. */
-export const leaseOrderKey = (accountId: number) => `${KEY_PREFIX}ccu:${accountId}:order`;
 
 // Nodes
 
