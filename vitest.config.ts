@@ -90,8 +90,8 @@ const PAGES = ['admin', 'client', 'page', 'page-entrance', 'websocket-audio'].ma
 const SIMULATIONS = [
   'account-sender',
   'bursts-heard',
-  'changes',
-  'client/playout',
+  'client/worklet/playout',
+  'detector.unknown-formats',
   'double-talk',
   'dtx',
   'entries',
@@ -102,35 +102,35 @@ const SIMULATIONS = [
   'glitches',
   'ingest',
   'input',
+  'input.changes',
+  'input.opus-of-clients',
+  'input.rate-changes',
   'latency',
   'lossy-speech',
   'meter',
   'network',
-  'opus-of-clients',
   'pacer',
   'parser-properties',
-  'rate-changes',
   'spectral-distance',
   'spoken-words',
   'switching',
   'time-stretch',
   'turns',
-  'unknown-formats',
   'vorbis',
   'wav',
 ].map((name) => `test/unit/**/${name}.test.ts`);
 
 /** Tests that replace modules before they are loaded (`vi.mock`): each has a worker of its own, the others share theirs. */
 const MOCKING = [
-  'packages/client/load',
+  'packages/client/load-audio',
   'packages/client/muting',
   'packages/client/session',
-  'packages/client/webrtc-audio',
+  'packages/client/webrtc/webrtc-audio',
   'web/visit',
 ].map((name) => `test/unit/${name}.test.ts`);
 
 /** The longest of these, which run with the long tests: each takes half a minute or more. */
-const LONG_SIMULATIONS = ['decoded-formats', 'detection', 'mixing/playout'].map(
+const LONG_SIMULATIONS = ['decoded-formats', 'detector', 'mixing/playout'].map(
   (name) => `test/unit/**/${name}.test.ts`,
 );
 

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Worker } from 'node:worker_threads';
 import { afterAll, expect, onTestFinished, test } from 'vitest';
-import { leastOf, undisturbed } from '../support/listening.ts';
-import { awakeMs, unwatchCores, watchStalls } from '../support/machine-stalls.ts';
+import { leastOf, undisturbed } from '../../support/listening.ts';
+import { awakeMs, unwatchCores, watchStalls } from '../../support/machine-stalls.ts';
 
 /** Longer than any stall of the machine itself should be, ms. */
 const STALL_MS = 500;

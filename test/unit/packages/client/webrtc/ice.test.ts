@@ -1,5 +1,5 @@
 import { beforeEach, expect, onTestFinished, test, vi } from 'vitest';
-import { keepIceAlive } from '../../../../packages/client/src/webrtc/ice.ts';
+import { keepIceAlive } from '../../../../../packages/client/src/webrtc/ice.ts';
 
 beforeEach(() => {
   vi.stubGlobal('window', globalThis);

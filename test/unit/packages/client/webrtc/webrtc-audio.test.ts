@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { RequestError } from '../../../../packages/client/src/errors.ts';
-import type { AudioParts, SoundSettings } from '../../../../packages/client/src/room-audio.ts';
-import { WebRtcAudio } from '../../../../packages/client/src/webrtc/webrtc-audio.ts';
+import { RequestError } from '../../../../../packages/client/src/errors.ts';
+import type { AudioParts, SoundSettings } from '../../../../../packages/client/src/room-audio.ts';
+import { WebRtcAudio } from '../../../../../packages/client/src/webrtc/webrtc-audio.ts';
 
 /** The microphone of the browser client over WebRTC. Transports and producers are the test's: Node has no WebRTC. */
 
@@ -33,8 +33,10 @@ vi.mock('mediasoup-client', () => ({
     createRecvTransport = () => new Transport();
   },
 }));
-vi.mock('../../../../packages/client/src/webrtc/ice.ts', () => ({ keepIceAlive: () => undefined }));
-vi.mock('../../../../packages/client/src/webrtc/silence.ts', () => ({
+vi.mock('../../../../../packages/client/src/webrtc/ice.ts', () => ({
+  keepIceAlive: () => undefined,
+}));
+vi.mock('../../../../../packages/client/src/webrtc/silence.ts', () => ({
   openSilence: () => ({ track: SILENCE, close: () => undefined }),
 }));
 

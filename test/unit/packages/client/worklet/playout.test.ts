@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import { Framer } from '../../../../packages/client/src/worklet/framer.ts';
-import { Playout } from '../../../../packages/client/src/worklet/playout.ts';
-import { seededRandom } from '../../../support/random.ts';
+import { Framer } from '../../../../../packages/client/src/worklet/framer.ts';
+import { Playout } from '../../../../../packages/client/src/worklet/playout.ts';
+import { seededRandom } from '../../../../support/random.ts';
 
 /** The client's jitter buffer, in virtual time. */
 

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { Playback } from '../../../../packages/client/src/webrtc/playback.ts';
+import { Playback } from '../../../../../packages/client/src/webrtc/playback.ts';
 
 /** Volumes of peers over WebRTC, and the contexts that boost them. Elements and contexts are the test's. */
 

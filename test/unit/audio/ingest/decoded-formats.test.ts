@@ -1,15 +1,15 @@
 import * as fc from 'fast-check';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { counters } from '../../../src/counters.ts';
-import { type Codecs, loadCodecs } from '../../../src/audio/codecs.ts';
-import type { CompressedFormat } from '../../../src/audio/format.ts';
-import { DECODED_FORMATS } from '../../../src/audio/ingest/decoded-formats.ts';
-import { FlacReader } from '../../../src/audio/ingest/flac-reader.ts';
-import { compareWithSpeech, cutInto, readFixture } from '../../support/fixtures.ts';
-import { mp4Of, mp4WithPositions, type SampleRun } from '../../support/mp4.ts';
-import { hearStream, UNTIL_REFUSED } from '../../support/hear-stream.ts';
-import { seededRandom } from '../../support/random.ts';
-import { decodeOpus } from '../../support/sound.ts';
+import { counters } from '../../../../src/counters.ts';
+import { type Codecs, loadCodecs } from '../../../../src/audio/codecs.ts';
+import type { CompressedFormat } from '../../../../src/audio/format.ts';
+import { DECODED_FORMATS } from '../../../../src/audio/ingest/decoded-formats.ts';
+import { FlacReader } from '../../../../src/audio/ingest/flac-reader.ts';
+import { compareWithSpeech, cutInto, readFixture } from '../../../support/fixtures.ts';
+import { mp4Of, mp4WithPositions, type SampleRun } from '../../../support/mp4.ts';
+import { hearStream, UNTIL_REFUSED } from '../../../support/hear-stream.ts';
+import { seededRandom } from '../../../support/random.ts';
+import { decodeOpus } from '../../../support/sound.ts';
 
 let codecs: Codecs;
 beforeAll(async () => {

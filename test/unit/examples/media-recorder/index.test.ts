@@ -5,7 +5,7 @@ import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 
 /** The script of examples/media-recorder, in virtual time; browser and gateway are the test's. */
 
-const PAGE = join(import.meta.dirname, '../../examples/media-recorder/index.html');
+const PAGE = join(import.meta.dirname, '../../../../examples/media-recorder/index.html');
 const [, SCRIPT = ''] = /<script type="module">(.*)<\/script>/s.exec(readFileSync(PAGE, 'utf8'))!;
 
 /** The gateway's end of a WebSocket; the network never tells that it is gone. */

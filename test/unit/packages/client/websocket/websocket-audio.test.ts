@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import type { AudioParts } from '../../../../packages/client/src/room-audio.ts';
-import { WebSocketAudio } from '../../../../packages/client/src/websocket/websocket-audio.ts';
+import type { AudioParts } from '../../../../../packages/client/src/room-audio.ts';
+import { WebSocketAudio } from '../../../../../packages/client/src/websocket/websocket-audio.ts';
 
 /** Recorded audio that the client cannot send over the WebSocket. Node has no Web Audio: graph, encoder and connection are the test's. */
 

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
-import { opusTone } from '../../../support/sound.ts';
+import { opusTone } from '../../../../support/sound.ts';
 
 /** The worker that decodes for the browser client, with the globals of a worker in this thread. */
 
@@ -12,7 +12,7 @@ let greeting: unknown;
 beforeAll(async () => {
   vi.stubGlobal('addEventListener', (_: string, listener: typeof take) => (take = listener));
   const ready = new Promise((resolve) => vi.stubGlobal('postMessage', resolve));
-  await import('../../../../packages/client/src/websocket/decoder-worker.ts');
+  await import('../../../../../packages/client/src/websocket/decoder-worker.ts');
   take({ data: 'play', ports: [out] });
   greeting = await ready;
 });

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { openWorker } from '../../../../packages/client/src/websocket/open-worker.ts';
+import { openWorker } from '../../../../../packages/client/src/websocket/open-worker.ts';
 
 /** Event by which a worker answers its first message. */
 let answer: Event;

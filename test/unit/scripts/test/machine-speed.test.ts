@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { measureUsualSlowness, slownessOfPart } from '../../../scripts/test/machine-speed.mjs';
+import { measureUsualSlowness, slownessOfPart } from '../../../../scripts/test/machine-speed.mjs';
 
 test.each([
   { found: [1, 3, 1.1], usual: 1.1 },

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { AudioGraph } from '../../../../packages/client/src/websocket/audio-graph.ts';
+import { AudioGraph } from '../../../../../packages/client/src/websocket/audio-graph.ts';
 
 /** Parts of the audio over the WebSocket, of which some cannot be had. Node has no Web Audio: context and worker are the test's. */
 
@@ -157,7 +157,7 @@ test('a processor of a microphone runs until it is stopped', async () => {
     });
   }
   vi.stubGlobal('AudioWorkletProcessor', WithPort);
-  await import('../../../../packages/client/src/worklet/processors.ts');
+  await import('../../../../../packages/client/src/worklet/processors.ts');
   const capture = new (processors.get('partyline-capture')!)();
   const block = [[new Float32Array(128)]];
   expect(capture.process(block)).toBe(true);
