@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import { PartylineError } from '../../src/protocol/errors.ts';
 
 /** An offer as a client wrote it; the lines end as in SDP. */
 export const recordedOffer = (name: string): string =>
@@ -43,3 +44,24 @@ export const GATEWAY_END = {
     ],
   },
 };
+
+/** Returns the fault that an act throws. @throws {Error} if it throws none */
+export const faultOf = (act: () => unknown): PartylineError => {
+  try {
+    act();
+  } catch (fault) {
+    if (fault instanceof PartylineError) return fault;
+    throw fault;
+  }
+  throw new Error('nothing was thrown');
+};
+
+/** Returns the result of a reader; undefined if it refuses with a fault that the client is told. */
+export function toldOr<T>(read: () => T): T | undefined {
+  try {
+    return read();
+  } catch (fault) {
+    if (fault instanceof PartylineError && [400, 422].includes(fault.kind.status)) return undefined;
+    throw fault;
+  }
+}

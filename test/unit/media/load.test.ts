@@ -1,8 +1,5 @@
 import { describe, expect, test } from 'vitest';
 import { leastLoaded, type MediaWorkerLoad } from '../../../src/media/load.ts';
-import { isHung } from '../../../src/media/media-worker.ts';
-import { DEFAULT_TIMINGS } from '../../../config/timings.ts';
-import { replaceAfterMs } from '../../../src/media/media-worker-slot.ts';
 
 const IDLE: MediaWorkerLoad = { cpuShare: 0, routers: 0, consumers: 0 };
 const workers = (...loads: Partial<MediaWorkerLoad>[]) =>
@@ -34,22 +31,4 @@ describe('leastLoaded()', () => {
   test('there is none among none', () => {
     expect(chosenOf()).toBeUndefined();
   });
-});
-
-test('a media worker that keeps dying is replaced ever more seldom, at most every 30 s', () => {
-  const waitsMs = [1, 2, 3, 4, 5, 6, 7, 8, 9, 100].map((deaths) =>
-    replaceAfterMs(deaths, DEFAULT_TIMINGS.mediaWorkers),
-  );
-  expect(waitsMs).toEqual([0, 500, 1000, 2000, 4000, 8000, 16_000, 30_000, 30_000, 30_000]);
-});
-
-test.each([
-  [2, false, false],
-  [3, false, true],
-  [3, true, false],
-  [19, true, false],
-  [20, true, true],
-])('after %i unanswered probes, working meanwhile: %s, a media worker hangs: %s', (...row) => {
-  const [unansweredProbes, hasWorked, hangs] = row;
-  expect(isHung(unansweredProbes, hasWorked)).toBe(hangs);
 });

@@ -1,7 +1,5 @@
 import { expect, test } from 'vitest';
-import { clockFaultsOf } from '../../../scripts/words/clock-faults.mjs';
-import { faultsOf, luaFaultsOf } from '../../../scripts/words/comment-faults.mjs';
-import { markdownFaultsOf } from '../../../scripts/words/markdown-faults.mjs';
+import { faultsOf, luaFaultsOf } from '../../../../scripts/words/comment-faults.mjs';
 
 const sentences = (text: string) => faultsOf(text).map(({ sentence }) => sentence);
 
@@ -88,75 +86,4 @@ end
     'How long it is kept, s.',
     'What comes later is dropped.',
   ]);
-});
-
-test('refuses openings and persons in paragraphs, lists and tables of a page', () => {
-  const text = `# A page
-It is short. Whoever reads it
-knows that.
-
-- What is late is dropped.
-- A client, and his packets
-
-| way | How a client is connected |
-|---|---|
-
-*Decision.* Nobody is refused. The rest (Which that is) stays.
-`;
-  expect(markdownFaultsOf(text)).toEqual([
-    { line: 2, sentence: 'Whoever reads it knows that.' },
-    { line: 5, sentence: 'What is late is dropped.' },
-    { line: 6, sentence: 'A client, and his packets' },
-    { line: 8, sentence: 'How a client is connected' },
-    { line: 11, sentence: 'Nobody is refused.' },
-  ]);
-});
-
-test('takes headings, questions, titles, code, conditions and proportions of a page', () => {
-  const text = `## What clients send
-
-A page. **What usage must be.** Where it is slow, it is late. Of 40 rooms, two were late. Why is it late?
-
-| [98. What clients send](#98-what-clients-send) | The same. It is HE-AAC. |
-
-\`\`\`sh
-# Who am I
-What he says
-\`\`\`
-`;
-  expect(markdownFaultsOf(text)).toEqual([]);
-});
-
-test.each([
-  'new Date(nowMs).toISOString()',
-  'new Date(this.#sentAtMs)',
-  'const nowMs = clock.wallMs();',
-  'function keep(nowMs = Date.now()) {}',
-  'const options = { nowMs: clock.wallMs };',
-  "for (let atMs = Date.parse('2026-01-01'); ;) {}",
-  'const wallMs = performance.now();',
-  'const clock = { wallMs: () => nowMs };',
-  'const ageMs = this.#clock.wallMs() - sentAtMs;',
-  'const isDue = nowMs >= this.#dueWallMs;',
-  'const ageMs = performance.now() - sentWallMs;',
-  'const loggedAtMs = await clock.wallMs();',
-  '/** @param nowMs ms since 1970 */',
-  '/** Clock of events, ms since 1970. */\n  nowMs: () => number;',
-])('refuses two clocks in %s', (code) => {
-  expect(clockFaultsOf(`const a = 1;\n${code}\n`)).toMatchObject([{ line: 2 }]);
-});
-
-test('takes names of times that keep to their clock', () => {
-  const text = `
-/**
- * Returns the age of a use.
- * @param wallMs time of the use, ms since 1970
- * @param nowMs time of the monotonic clock, ms
- */
-const nowMs = performance.now();
-const wallMs = clock.wallMs();
-const started = new Date(wallMs - (nowMs - sentAtMs));
-const frame = { atMs: nowMs, createdWallMs: Date.parse(text) };
-`;
-  expect(clockFaultsOf(text)).toEqual([]);
 });
