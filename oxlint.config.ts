@@ -5,6 +5,8 @@ type Layer = {
   readonly holds: string;
   readonly files: readonly string[];
   readonly imports: readonly string[];
+  /** Name of the npm package that the files are, by which they are imported as well. */
+  readonly packageName?: string;
 };
 
 /**
@@ -225,6 +227,7 @@ export const LAYERS: Readonly<Record<string, Layer>> = {
   client: {
     holds: 'The client for browsers, a package of its own',
     files: ['packages/client/**'],
+    packageName: 'partyline-client',
     imports: ['protocol'],
   },
   web: {
@@ -235,14 +238,23 @@ export const LAYERS: Readonly<Record<string, Layer>> = {
 };
 
 /** Folders of the project that no layer may import. */
-const OUTSIDE = ['**/bench/**', '**/test/**', '**/scripts/**'];
+const OUTSIDE = [
+  '**/bench/**',
+  '**/test/**',
+  '**/scripts/**',
+  '**/examples/**',
+  '**/packages/canary/**',
+  '@partyline/canary',
+  '@partyline/canary/**',
+];
 
 /** Layers in which mediasoup itself may be imported: the rest knows the classes of `media`. */
 const WITH_MEDIASOUP = new Set(['protocol', 'media']);
 
 /** Patterns of the import specifiers by which other folders name a layer's files. */
-function specifiersOf({ files }: Layer): string[] {
-  return files.map((file) => `**/${file.replace(/^src\//, '')}`);
+function specifiersOf({ files, packageName }: Layer): string[] {
+  const paths = files.map((file) => `**/${file.replace(/^src\//, '')}`);
+  return packageName === undefined ? paths : [...paths, packageName, `${packageName}/**`];
 }
 
 type RefusedImports = ['error', { patterns: { group: string[]; message: string }[] }];

@@ -5,6 +5,7 @@ import {
   globSync,
   mkdirSync,
   mkdtempSync,
+  readFileSync,
   rmSync,
   symlinkSync,
   writeFileSync,
@@ -16,8 +17,13 @@ import { LAYERS } from '../../oxlint.config.ts';
 
 const PROJECT = join(import.meta.dirname, '../..');
 
-/** Runs the project's lint configuration over a tree of its own; returns its complaints, empty if there are none. */
-function lint(tree: Record<string, string>): string {
+type Fault = { file: string; rule: string; message: string };
+
+const CYCLE = 'import(no-cycle)';
+const RESTRICTED = 'eslint(no-restricted-imports)';
+
+/** Runs the project's lint configuration over a tree of its own; returns its errors, sorted by file. */
+function lint(tree: Record<string, string>): Fault[] {
   const root = mkdtempSync(join(tmpdir(), 'layers-'));
   onTestFinished(() => rmSync(root, { recursive: true }));
   copyFileSync(join(PROJECT, 'oxlint.config.ts'), join(root, 'oxlint.config.ts'));
@@ -27,12 +33,22 @@ function lint(tree: Record<string, string>): string {
     writeFileSync(join(root, path), text);
   }
   const oxlint = join(PROJECT, 'node_modules/oxlint/bin/oxlint');
-  const { status, stdout } = spawnSync(process.execPath, [oxlint, 'src'], {
+  const { stdout } = spawnSync(process.execPath, [oxlint, '--format=json', ...topsOf(tree)], {
     cwd: root,
     encoding: 'utf8',
   });
-  return status === 0 ? '' : stdout;
+  const { diagnostics } = JSON.parse(stdout) as {
+    diagnostics: { filename: string; code: string; severity: string; help?: string }[];
+  };
+  return diagnostics
+    .filter(({ severity }) => severity === 'error')
+    .map(({ filename, code, help = '' }) => ({ file: filename, rule: code, message: help }))
+    .toSorted((one, other) => one.file.localeCompare(other.file));
 }
+
+const topsOf = (tree: Record<string, string>) => [
+  ...new Set(Object.keys(tree).map((path) => path.split('/')[0]!)),
+];
 
 test('every file of the program is in exactly one layer', () => {
   const files = globSync('{src,config,workers,web,packages/client/src}/**/*.{ts,tsx}', {
@@ -49,8 +65,10 @@ test('each folder of unit tests is one of the code', () => {
   const folders = globSync('test/unit/**/*.test.ts', { cwd: PROJECT }).map((file) =>
     dirname(relative('test/unit', file)),
   );
+  const inPackage = (folder: string) => folder.replace(/^(packages\/[^/]+)/, '$1/src');
   const hasCode = (folder: string) =>
-    ['src', '.'].some((top) => existsSync(join(PROJECT, top, folder)));
+    ['src', '.', 'test'].some((top) => existsSync(join(PROJECT, top, folder))) ||
+    existsSync(join(PROJECT, inPackage(folder)));
   expect(new Set(folders).size).toBeGreaterThan(30);
   expect(folders.filter((folder) => !hasCode(folder))).toEqual([]);
 });
@@ -69,22 +87,124 @@ test('an import down passes', () => {
       'src/rooms/room.ts': `import { SIZE } from '../rtp/packet.ts';\nexport const size = SIZE;\n`,
       'src/rtp/packet.ts': 'export const SIZE = 12;\n',
     }),
-  ).toBe('');
+  ).toEqual([]);
 });
 
 test('an import up fails, also of a type alone and from a folder inside', () => {
-  const output = lint({
+  const faults = lint({
     'src/rooms/room.ts': 'export type Room = { name: string };\n',
     'src/audio/mixing/room-mixer.ts': `import type { Room } from '../../rooms/room.ts';\nexport type RoomMixer = { room: Room };\n`,
   });
-  expect(output).toContain('audio may import base, protocol, rtp');
-  expect(output).toContain('src/audio/mixing/room-mixer.ts');
+  expect(faults).toEqual([
+    {
+      file: 'src/audio/mixing/room-mixer.ts',
+      rule: RESTRICTED,
+      message: 'audio may import base, protocol, rtp (LAYERS in oxlint.config.ts)',
+    },
+  ]);
+});
+
+test('an import of the client by the name of its package fails, but for the pages', () => {
+  const text = `import type { Transport } from 'partyline-client';\nexport type Way = Transport;\n`;
+  const ofFile = text.replace('partyline-client', 'partyline-client/worklet.js');
+  const tree = { 'src/session/session.ts': text, 'config/settings.ts': ofFile };
+  expect(lint({ ...tree, 'web/page-state.ts': text })).toEqual(
+    ['config/settings.ts', 'src/session/session.ts'].map((file) =>
+      expect.objectContaining({ file, rule: RESTRICTED }),
+    ),
+  );
+});
+
+test('an import of the canary, or of examples, fails', () => {
+  const tree = Object.fromEntries(
+    [
+      '@partyline/canary',
+      '../../packages/canary/src/connection.ts',
+      '../../examples/node/room.mjs',
+    ].map((from, i) => [`src/rooms/room-${i}.ts`, `export * from '${from}';\n`] as const),
+  );
+  const rules = lint(tree).map(({ file, rule }) => [file, rule]);
+  expect(rules).toEqual(Object.keys(tree).map((file) => [file, RESTRICTED]));
 });
 
 test('a circle of types within a layer fails', () => {
-  const output = lint({
+  const faults = lint({
     'src/rtp/packet.ts': `import type { Queue } from './queue.ts';\nexport type Packet = { queue: Queue };\n`,
     'src/rtp/queue.ts': `import type { Packet } from './packet.ts';\nexport type Queue = { first: Packet };\n`,
   });
-  expect(output).toContain('no-cycle');
+  expect(faults.map(({ file, rule }) => [file, rule])).toEqual([
+    ['src/rtp/packet.ts', CYCLE],
+    ['src/rtp/queue.ts', CYCLE],
+  ]);
+});
+
+/** Files of the tree before LAYERS (commit bcfe583) that stood in a circle or pointed up, with the imports by which they did. */
+const BEFORE = {
+  'bench/soak/claims.ts': `import type { SoakAccount } from './soak.ts';`,
+  'bench/soak/soak.ts': `import { checkClaims, type Claim, findGhosts, type Seen } from './claims.ts';`,
+  'src/app.ts': `import { startUsageWorker } from './processes/usage-worker-process.ts';`,
+  'src/audio/codecs.ts': `import { loadOpusCodec, type OpusCodec } from './opus-codec.ts';`,
+  'src/audio/ingest/container-ingest.ts': `import type { Ingest } from './ingest.ts';`,
+  'src/audio/ingest/ingest.ts': `
+    import { ContainerIngest } from './container-ingest.ts';
+    import { OpusIngest } from './opus-ingest.ts';
+    import { SampleIngest } from './sample-ingest.ts';`,
+  'src/audio/ingest/opus-ingest.ts': `import type { Ingest, OpusSink } from './ingest.ts';`,
+  'src/audio/ingest/sample-ingest.ts': `import type { Ingest, OpusSink } from './ingest.ts';`,
+  'src/audio/opus-codec.ts': `import type { CodecSettings } from './codecs.ts';`,
+  'src/protocol/messages.ts': `
+    import type {
+      DtlsParameters,
+      IceCandidate,
+      IceParameters,
+      RtpCapabilities,
+      RtpParameters,
+    } from '../media/types.ts';
+    import type { IceServer } from '../media/ice-servers.ts';`,
+  'src/protocol/webrtc-parameters.ts': `import type { DtlsParameters, RtpCapabilities, RtpParameters } from '../media/types.ts';`,
+};
+
+test('the circles and the imports up of the tree before LAYERS fail', () => {
+  const rules = lint(BEFORE)
+    .filter(({ rule }) => rule === CYCLE || rule === RESTRICTED)
+    .map(({ file, rule }) => [file, rule]);
+  expect(rules).toEqual([
+    ['bench/soak/claims.ts', CYCLE],
+    ['bench/soak/soak.ts', CYCLE],
+    ['src/app.ts', RESTRICTED],
+    ['src/audio/codecs.ts', CYCLE],
+    ['src/audio/ingest/container-ingest.ts', CYCLE],
+    // Once for each of its imports.
+    ['src/audio/ingest/ingest.ts', CYCLE],
+    ['src/audio/ingest/ingest.ts', CYCLE],
+    ['src/audio/ingest/ingest.ts', CYCLE],
+    ['src/audio/ingest/opus-ingest.ts', CYCLE],
+    ['src/audio/ingest/sample-ingest.ts', CYCLE],
+    ['src/audio/opus-codec.ts', CYCLE],
+    ['src/protocol/messages.ts', RESTRICTED],
+    ['src/protocol/messages.ts', RESTRICTED],
+    ['src/protocol/webrtc-parameters.ts', RESTRICTED],
+  ]);
+});
+
+test('an import that runs later, or stands in a type, names no layer that the file may not import', () => {
+  const files = globSync('{src,config,workers,web,packages/client/src}/**/*.{ts,tsx}', {
+    cwd: PROJECT,
+  });
+  const layerOf = (file: string) =>
+    Object.entries(LAYERS).find(([, layer]) => layer.files.some((glob) => matchesGlob(file, glob)));
+  const found = files.flatMap((file) => {
+    const text = readFileSync(join(PROJECT, file), 'utf8');
+    return [...text.matchAll(/\bimport\(\s*'(\.[^']*)'/g)].map(([, to = '']) => ({
+      file,
+      to: join(dirname(file), to),
+    }));
+  });
+  expect(found.length).toBeGreaterThan(3);
+  const upwards = found.filter(({ file, to }) => {
+    const [name, layer] = layerOf(file)!;
+    const [target = ''] = layerOf(to) ?? [];
+    return target !== name && !layer.imports.includes(target);
+  });
+  expect(upwards).toEqual([]);
 });
