@@ -75,6 +75,8 @@ export class ClientAudio {
   #isToldUnknown = false;
   #peer: WebSocketPeer | undefined;
   #saved: Promise<void> = Promise.resolve();
+  /** True if the kind of audio that came first was stored, because it decides what the client is sent. */
+  #isChoiceStored: boolean;
   /** Dropped and concealed audio in earlier rooms, ms. */
   #before = { droppedMs: 0, concealedMs: 0 };
 
@@ -103,6 +105,7 @@ export class ClientAudio {
       this.#detectedBefore = settings.detected;
     }
     this.#intake = new RelayIntake(() => this.#intakeState, settings?.firstHeard);
+    this.#isChoiceStored = settings?.firstHeard !== undefined;
     const sent = { declared: this.#preferences.in, assumed: settings?.detected };
     this.input = new ClientInput(sent, codecs, turn, {
       isJoining: () => client.isJoining,
@@ -148,8 +151,27 @@ export class ClientAudio {
   admitSound(): boolean {
     const isFormatUnknown =
       this.#preferences.out === undefined && this.input.isFormatUnknown(clock);
-    if (!isFormatUnknown) this.#intake.soundSent();
-    return !isFormatUnknown;
+    if (isFormatUnknown) return false;
+    if (this.#intake.soundSent()) this.#storeChoice();
+    return true;
+  }
+
+  /** Stores that sound came first, in the client's turn: a frame may be the first for hundreds of listeners. */
+  #storeChoice(): void {
+    this.#turn.take(() => {
+      // The client may have left, or closed, in the meantime.
+      if (this.#intake.firstHeard === undefined) return;
+      this.#isChoiceStored = true;
+      this.#saved = this.#client.settingsChanged();
+    });
+  }
+
+  /** Begins anew for another room, in which what came first in this one is not to hold, also after a resume. */
+  #forgetChoice(): void {
+    this.#intake.reset();
+    if (!this.#isChoiceStored) return;
+    this.#isChoiceStored = false;
+    this.#saved = this.#client.settingsChanged();
   }
 
   /** False while the client is sent audio of known formats. */
@@ -175,6 +197,7 @@ export class ClientAudio {
     if (firstHeard !== heardBefore) {
       // It is sent no sound from now on.
       this.#peer?.subscribe(this.subscription);
+      this.#isChoiceStored = true;
       this.#saved = this.#client.settingsChanged();
     }
     for (const each of due) this.#client.sendRelayed(each);
@@ -256,7 +279,7 @@ export class ClientAudio {
     this.#before = { droppedMs, concealedMs };
     this.#peer = peer;
     if (!peer) this.#isVolumeLimited = false;
-    if (!peer) this.#intake.reset();
+    if (!peer) this.#forgetChoice();
     this.input.attach(peer?.sink);
   }
 

@@ -71,9 +71,15 @@ export class RelayIntake {
     return this.#firstHeard;
   }
 
-  /** Notes that sound is sent to the client. Called for every frame of sound, so keep it cheap. */
-  soundSent(): void {
-    this.#firstHeard ??= 'sound';
+  /**
+   * Notes that sound is sent to the client. Called for every frame of sound, so keep it cheap.
+   * @returns true if it decided between sound and relayed messages
+   */
+  soundSent(): boolean {
+    if (this.#firstHeard !== undefined) return false;
+    const decides = this.intake === 'first';
+    this.#firstHeard = 'sound';
+    return decides;
   }
 
   /**

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { counters } from '../../src/counters.ts';
+import { leaseKeys } from '../../src/store/keys.ts';
 import type { TestClient } from '../support/client.ts';
 import { eventually, openTestGateway, type TestGateway } from '../support/gateway.ts';
 import { seededRandom } from '../support/random.ts';
@@ -9,7 +10,7 @@ import { useStack } from '../support/use-stack.ts';
 
 /** Messages of unknown formats, relayed between clients that share them. */
 
-const { createAccount, connect, cleanUps } = useStack();
+const { createAccount, openStore, connect, cleanUps } = useStack();
 
 const PCM = 'pcm_s16le;rate=16000;channels=1';
 const ENVIRONMENT = { RESUME_MS: '15000', MEDIA_WORKERS: '1' };
@@ -211,6 +212,38 @@ describe.each(['one node', 'two nodes'])('on %s', (where) => {
     await hears(friend, said);
     await seesMessages(first);
     expect(first.frames).toEqual(tone);
+  });
+
+  test('one that has heard known sound, and resumes its session, hears no messages then either', async () => {
+    const { id, apiKey } = await createAccount(redis, 'pro');
+    const ofAccount = { api_key: apiKey };
+    const [alice, opus, first, friend] = (await enterAll(newRoom(), {
+      alice: { ...ofAccount, ...OPAQUE },
+      opus: { ...ofAccount, audio: 'opus' },
+      first: ofAccount,
+      friend: { ...ofAccount, ...OPAQUE },
+    })) as [TestClient, TestClient, TestClient, TestClient];
+    const tone = await opusTone(1000, 0.5, 200);
+    await play(opus, tone);
+    await eventually('known sound is heard', () => first.frames.length === tone.length);
+    const store = await openStore(redis);
+    const stored = () => store.run((client) => client.hGet(leaseKeys(id)[3]!, 'first'));
+    await expect.poll(stored).toContain('"first_heard":"sound"');
+
+    const { session_id, resume_token } = await first.next('welcome');
+    first.vanish();
+    await first.closed;
+    const session = { peer: 'first', session_id, resume_token, audio: undefined, ...ofAccount };
+    const again = await connect(nodeOf(1), { room: '__lobby__', ...session });
+    expect(await again.next('welcome')).toMatchObject({ resumed: true });
+    await again.next('joined');
+    const said = encrypted(16, [100, 200]);
+    send(alice, said);
+    await hears(friend, said);
+    await seesMessages(again);
+    await play(opus, tone);
+    await eventually('known sound is heard', () => again.frames.length > 0);
+    expect(again.frames.filter((frame) => said.some((each) => each.equals(frame)))).toEqual([]);
   });
 
   test.each([{ default_audio: 'pcmu' }, { pinned_audio: 'pcmu' }])(

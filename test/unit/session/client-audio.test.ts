@@ -1,6 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { loadCodecs } from '../../../src/audio/codecs.ts';
-import { ClientAudio } from '../../../src/session/client-audio.ts';
+import type { AudioSettings } from '../../../src/session/audio-settings.ts';
+import { type AudioPreferences, ClientAudio } from '../../../src/session/client-audio.ts';
+import type { Turn } from '../../../src/session/held-audio.ts';
 
 test.each([
   [{ audio: 'auto' }, 'sound'],
@@ -15,6 +17,76 @@ test.each([
   audio.configure({ type: 'configure', ...changes });
   expect(audio.settings.firstHeard).toBe(firstHeard);
   audio.close();
+});
+
+describe('what a client without format settings has heard first', () => {
+  test('is stored once, with the first frame of known sound', async () => {
+    const stored: AudioSettings[] = [];
+    const audio = await openAudio({ stored });
+    for (let i = 0; i < 3; i += 1) audio.admitSound();
+    expect(stored).toMatchObject([{ firstHeard: 'sound' }]);
+    audio.close();
+  });
+
+  test('is stored in the turn of the client, and no more if it has closed by then', async () => {
+    const stored: AudioSettings[] = [];
+    const starts: (() => void)[] = [];
+    const turn = { begin: () => false, take: (start: () => void) => starts.push(start) };
+    const [staying, closing] = [
+      await openAudio({ stored, turn }),
+      await openAudio({ stored, turn }),
+    ];
+    staying.admitSound();
+    closing.admitSound();
+    closing.close();
+    expect(stored).toEqual([]);
+    for (const start of starts) start();
+    expect(stored).toMatchObject([{ firstHeard: 'sound' }]);
+    staying.close();
+  });
+
+  test('is stored no more when the client leaves the room', async () => {
+    const stored: AudioSettings[] = [];
+    const audio = await openAudio({ stored });
+    audio.attach(undefined);
+    expect(stored).toEqual([]);
+    audio.admitSound();
+    audio.attach(undefined);
+    expect(stored.map(({ firstHeard }) => firstHeard)).toEqual(['sound', undefined]);
+    audio.close();
+  });
+
+  test.each([
+    { in: { codec: 'opus' } },
+    { out: { codec: 'opus' } },
+    { delivery: 'forward' },
+    { unknownOut: { codec: 'pcmu', rateHz: 8000, channels: 1 } },
+  ] satisfies Partial<AudioPreferences>[])(
+    'is not stored if it decides nothing: %o',
+    async (set) => {
+      const stored: AudioSettings[] = [];
+      const audio = await openAudio({ stored, set });
+      audio.admitSound();
+      audio.attach(undefined);
+      expect(stored).toEqual([]);
+      audio.close();
+    },
+  );
+
+  test('holds after a resume, and until the client leaves the room', async () => {
+    const before = await openAudio();
+    before.admitSound();
+    const stored: AudioSettings[] = [];
+    const audio = await openAudio({ stored, settings: before.settings });
+    before.close();
+    expect(audio.takesRelayed).toBe(false);
+    audio.admitSound();
+    expect(stored).toEqual([]);
+    audio.attach(undefined);
+    expect(stored.map(({ firstHeard }) => firstHeard)).toEqual([undefined]);
+    expect(audio.takesRelayed).toBe(true);
+    audio.close();
+  });
 });
 
 describe('volumes of 1000 names', () => {
@@ -43,22 +115,35 @@ describe('volumes of 1000 names', () => {
   });
 });
 
-async function openAudio(): Promise<ClientAudio> {
+type Options = {
+  /** Preferences besides the defaults. */
+  set?: Partial<AudioPreferences>;
+  settings?: AudioSettings;
+  turn?: Turn;
+  /** Receives what is stored. */
+  stored?: AudioSettings[];
+};
+
+const AT_ONCE: Turn = { begin: () => true, take: (start) => start() };
+
+async function openAudio({ set, settings, turn = AT_ONCE, stored = [] }: Options = {}) {
   const codecs = await loadCodecs({ bitrateBps: 48_000, complexity: 5 });
-  const preferences = {
+  const nothing: AudioPreferences = {
     in: 'auto',
     out: undefined,
     delivery: 'mix',
     unknownOut: undefined,
-  } as const;
-  const turn = { begin: () => true, take: (start: () => void) => start() };
-  return new ClientAudio(preferences, undefined, codecs, turn, {
+  };
+  const audio = new ClientAudio({ ...nothing, ...set }, settings, codecs, turn, {
     isJoining: false,
     notify: () => {},
     fail: (fault) => {
       throw fault;
     },
     sendRelayed: () => {},
-    settingsChanged: async () => {},
+    settingsChanged: async () => {
+      stored.push(audio.settings);
+    },
   });
+  return audio;
 }
