@@ -64,7 +64,6 @@ async function arrivalsOfFirstSound(firstSound: FirstSoundCase): Promise<TimedMe
 
 /** Softer than this, root mean square, nothing is heard: −50 dBov. */
 const AUDIBLE = 10 ** (-50 / 20);
-const FRAME_SAMPLES = 960;
 const FRAME_MS = 20;
 
 /** `told`: formats in the order in which they were found out; `wrongMs`: duration of audible sound that was read as another format than that of the stream. */
@@ -103,12 +102,14 @@ export async function hearFirstSound(
   return { told, wrongMs: wrong.length > 0 ? audibleMs(await decodeOpus(wrong)) : 0 };
 }
 
-function audibleMs(sound: Float32Array): number {
+/** Duration of the windows of a sound of 48 kHz that are louder than −50 dBov. */
+export function audibleMs(sound: Float32Array, windowMs = FRAME_MS): number {
+  const samples = 48 * windowMs;
   let ms = 0;
-  for (let at = 0; at + FRAME_SAMPLES <= sound.length; at += FRAME_SAMPLES) {
-    const frame = sound.subarray(at, at + FRAME_SAMPLES);
-    const power = frame.reduce((sum, sample) => sum + sample * sample, 0) / FRAME_SAMPLES;
-    if (Math.sqrt(power) > AUDIBLE) ms += FRAME_MS;
+  for (let at = 0; at + samples <= sound.length; at += samples) {
+    const window = sound.subarray(at, at + samples);
+    const power = window.reduce((sum, sample) => sum + sample * sample, 0) / samples;
+    if (Math.sqrt(power) > AUDIBLE) ms += windowMs;
   }
   return ms;
 }
