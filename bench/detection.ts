@@ -5,6 +5,7 @@ import type { TimedMessage } from '../src/audio/ingest/detection/pace.ts';
 import { arrivalsOf, corpusCases } from '../test/support/corpus.ts';
 import { firstSoundCases, hearFirstSound } from '../test/support/first-sound.ts';
 import { arrivalsOfUnknown, UNKNOWN_KINDS, unknownCases } from '../test/support/unknown-corpus.ts';
+import { reportChanges } from './detection-changes.ts';
 import { quantile } from './percentiles.ts';
 
 type Outcome = {
@@ -52,6 +53,8 @@ ${[...rowsOf(known), line('all', known), ...rowsOf(others)].join('\n')}
 ${reportWrong([...known, ...others])}
 
 ${await reportFirstSounds(seeds, signal)}
+
+${await reportChanges(seeds, signal)}
 `;
 }
 

@@ -1,5 +1,7 @@
+import type { Codecs } from '../../src/audio/codecs.ts';
+import { formatAudioFormat, type SampleFormat } from '../../src/audio/format.ts';
 import type { TimedMessage } from '../../src/audio/ingest/detection/pace.ts';
-import type { SampleFormat } from '../../src/audio/format.ts';
+import { AudioInput } from '../../src/audio/ingest/input.ts';
 import { frameBytesOf, openSampleWriter } from '../../src/audio/samples.ts';
 import { RATES_HZ, soundOf, stereoOf } from './corpus.ts';
 import { type Random, seededRandom } from './random.ts';
@@ -31,7 +33,7 @@ const STALL_TO_MS = 900;
 const MOST_GAP_MS = 100;
 
 /** A message, when it was recorded, and when it arrived. */
-export type SentMessage = TimedMessage & { sentMs: number };
+type SentMessage = TimedMessage & { sentMs: number };
 
 export const nameOfChange = ({ fromHz, toHz, kept, messageMs, network, seed }: RateChange) =>
   `${fromHz} → ${toHz} Hz, same ${kept}, ${messageMs} ms, ${network}, seed ${seed}`;
@@ -58,7 +60,7 @@ const SHAPES = [
   { codec: 'pcm_f32le', channels: 1 },
 ] as const;
 
-export const formatsOf = ({ fromHz, toHz, seed }: RateChange): [SampleFormat, SampleFormat] => {
+const formatsOf = ({ fromHz, toHz, seed }: RateChange): [SampleFormat, SampleFormat] => {
   const shape = SHAPES[seed % SHAPES.length]!;
   return [
     { ...shape, rateHz: fromHz },
@@ -117,7 +119,7 @@ function deliver(
 }
 
 /** The messages of a stream whose rate changes, and when it does. */
-export function arrivalsOfChange(
+function arrivalsOfChange(
   change: RateChange,
   beforeMs: number,
   afterMs: number,
@@ -133,4 +135,39 @@ export function arrivalsOfChange(
   const changedMs = ahead.at(-1)!.sentMs + (random() < 0.5 ? 0 : MOST_GAP_MS * random());
   const behind = cut(speechIn(second, afterMs, seed), second, after, changedMs);
   return { messages: deliver([...ahead, ...behind], network, changedMs, random), changedMs };
+}
+
+const AFTER_MS = 2500;
+/** Long enough for a rate that was found out wrongly to be mended before it changes. */
+const beforeMs = ({ messageMs }: RateChange) => Math.max(2500, 14 * messageMs);
+
+/** Returns the time from the change until the new format is told, ms of sound; infinite if it never is. */
+export async function findRateChange(change: RateChange, codecs: Codecs): Promise<number> {
+  const { messages, changedMs } = arrivalsOfChange(change, beforeMs(change), AFTER_MS);
+  const name = formatAudioFormat(formatsOf(change)[1]);
+  let foundMs = Infinity;
+  let sentMs = 0;
+  const input = new AudioInput(
+    'auto',
+    codecs,
+    { sink: () => {} },
+    {
+      onDetected: (format) => {
+        if (sentMs > changedMs && formatAudioFormat(format) === name) foundMs = sentMs;
+      },
+      onOpaque: () => {},
+      onMismatch: () => {},
+      onFault: (fault) => {
+        throw fault;
+      },
+    },
+  );
+  for (const message of messages) {
+    ({ sentMs } = message);
+    if (foundMs < Infinity) break;
+    input.push(message.message, message.atMs);
+    await new Promise(setImmediate);
+  }
+  input.close();
+  return foundMs - changedMs;
 }

@@ -3,15 +3,12 @@ import { type Codecs, loadCodecs } from '../../../../src/audio/codecs.ts';
 import { formatAudioFormat } from '../../../../src/audio/format.ts';
 import { PaceHistory } from '../../../../src/audio/ingest/detection/pace-history.ts';
 import { PaceWatch } from '../../../../src/audio/ingest/detection/pace-watch.ts';
-import { AudioInput } from '../../../../src/audio/ingest/input.ts';
 import { firstSoundCases, hearFirstSound, nameOfFirstSound } from '../../../support/first-sound.ts';
 import {
-  arrivalsOfChange,
-  formatsOf,
+  findRateChange,
   nameOfChange,
   type Network,
   NETWORKS,
-  type RateChange,
   rateChanges,
 } from '../../../support/format-changes.ts';
 import { seededRandom } from '../../../support/random.ts';
@@ -20,41 +17,6 @@ let codecs: Codecs;
 beforeAll(async () => {
   codecs = await loadCodecs({ bitrateBps: 48_000, complexity: 0 });
 });
-
-const AFTER_MS = 2500;
-/** Long enough for a rate that was found out wrongly to be mended before it changes. */
-const beforeMs = ({ messageMs }: RateChange) => Math.max(2500, 14 * messageMs);
-
-/** Returns the time from the change until the new format is told, ms of sound; infinite if it never is. */
-async function foundAfterMs(change: RateChange): Promise<number> {
-  const { messages, changedMs } = arrivalsOfChange(change, beforeMs(change), AFTER_MS);
-  const name = formatAudioFormat(formatsOf(change)[1]);
-  let foundMs = Infinity;
-  let sentMs = 0;
-  const input = new AudioInput(
-    'auto',
-    codecs,
-    { sink: () => {} },
-    {
-      onDetected: (format) => {
-        if (sentMs > changedMs && formatAudioFormat(format) === name) foundMs = sentMs;
-      },
-      onOpaque: () => {},
-      onMismatch: () => {},
-      onFault: (fault) => {
-        throw fault;
-      },
-    },
-  );
-  for (const message of messages) {
-    ({ sentMs } = message);
-    if (foundMs < Infinity) break;
-    input.push(message.message, message.atMs);
-    await new Promise(setImmediate);
-  }
-  input.close();
-  return foundMs - changedMs;
-}
 
 /** A fraction of the corpus in which each rate, length and seed comes in turn. */
 const EVERY = 97;
@@ -78,7 +40,7 @@ describe('a change of rate, messages of 10 to 200 ms', () => {
     const changes = changesOver(network);
     const late: string[] = [];
     for (const change of changes) {
-      const afterMs = await foundAfterMs(change);
+      const afterMs = await findRateChange(change, codecs);
       if (afterMs > ms) late.push(`${nameOfChange(change)}: ${afterMs} ms`);
     }
     expect(changes.length).toBeGreaterThan(25);
@@ -93,7 +55,7 @@ describe('a change of rate, messages of 10 to 200 ms', () => {
       for (let seed = 1; seed <= 3; seed += 1) {
         const messageMs = 1_024_000 / toHz;
         const change = { fromHz, toHz, kept: 'bytes', messageMs, network: 'steady', seed } as const;
-        expect(await foundAfterMs(change)).toBeLessThan(1010);
+        expect(await findRateChange(change, codecs)).toBeLessThan(1010);
       }
     }
   });
