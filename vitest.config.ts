@@ -12,6 +12,7 @@ const WAITING = [
   'cluster',
   'crowd',
   'demo-account',
+  'format-answers',
   'frame-path',
   'hostile-attacker',
   'invites',
