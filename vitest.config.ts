@@ -11,6 +11,7 @@ const WAITING = [
   'ccu-leases',
   'cluster',
   'crowd',
+  'decoder-loading',
   'demo-account',
   'format-answers',
   'frame-path',
