@@ -5,8 +5,9 @@ import type { TestClient } from '../support/client.ts';
 import { eventually, openTestGateway, type TestGateway } from '../support/gateway.ts';
 import { seededRandom } from '../support/random.ts';
 import { TestRedis } from '../support/redis.ts';
-import { opusTone, play } from '../support/sound.ts';
+import { keepPlaying, opusTone, play } from '../support/sound.ts';
 import { useStack } from '../support/use-stack.ts';
+import { WebRtcClient } from '../support/webrtc-client.ts';
 
 /** Messages of unknown formats, relayed between clients that share them. */
 
@@ -113,9 +114,23 @@ describe.each(['one node', 'two nodes'])('on %s', (where) => {
       TestClient,
     ];
     const browser = await connect(nodeOf(1), { room: '__lobby__', peer: 'browser' });
-    await browser.ask({ type: 'join', room, media: 'webrtc' }, 'joined');
+    const { webrtc } = await browser.ask({ type: 'join', room, media: 'webrtc' }, 'joined');
     await alice.until('browser', () => alice.messages.find(({ type }) => type === 'peer_joined'));
     expect((await alice.next('welcome')).audio).toMatchObject({ in: 'opaque', out: 'opaque' });
+    const media = new WebRtcClient(browser, webrtc);
+    cleanUps.push(() => media.close());
+    await media.hear();
+    const tone = await opusTone(1000, 0.5, 200);
+    /** Plays known sound, which is heard by all others: they would have heard what came before it. */
+    const playKnown = async () => {
+      const before = [pcm.frames.length, media.heard.length] as const;
+      const playing = keepPlaying(opus, tone);
+      await eventually('known sound is heard', () =>
+        [pcm.frames, media.heard].every((heard, i) => heard.length > before[i]!),
+      );
+      await playing.close();
+    };
+    await playKnown();
 
     const [ofAlice, ofBob] = [encrypted(1, LENGTHS), encrypted(2, LENGTHS)];
     send(alice, ofAlice);
@@ -125,20 +140,21 @@ describe.each(['one node', 'two nodes'])('on %s', (where) => {
     await hears(alice, ofBob);
     await hears(carol, [...ofAlice, ...ofBob]);
     for (const witness of [pcm, browser]) {
-      await eventually('they are seen to speak', () => speakersIn(witness).length > 0);
-      for (const speaker of speakersIn(witness)) expect(speaker).toEqual({ peer: speaker.peer });
+      const relayed = () => speakersIn(witness).filter(({ peer }) => peer !== 'opus');
+      await eventually('they are seen to speak', () => relayed().length > 0);
+      for (const speaker of relayed()) expect(speaker).toEqual({ peer: speaker.peer });
     }
 
-    // Known sound, which is heard by all others, shows that the others would have heard.
-    const tone = await opusTone(1000, 0.5, 200);
-    await play(opus, tone);
-    await eventually('known sound is heard', () => pcm.frames.length > 0);
-    await browser.next('new_consumer');
+    await playKnown();
     const consumers = browser.messages.filter(({ type }) => type === 'new_consumer');
     expect(consumers).toMatchObject([{ peer: 'opus' }]);
     expect([opus.frames, browser.frames]).toEqual([[], []]);
     for (const frame of pcm.frames) expect(frame).toHaveLength(640);
-    await hears(carol, [...ofAlice, ...ofBob]);
+    const relayed = [...ofAlice, ...ofBob];
+    const isRelayed = (payload: Buffer) => relayed.some((message) => message.equals(payload));
+    expect(media.heard.filter(({ payload }) => isRelayed(payload))).toEqual([]);
+    expect(new Set(media.heard.map(({ peer }) => peer))).toEqual(new Set(['opus']));
+    await hears(carol, relayed);
     for (const client of clients) {
       expect(client.messages.filter(({ type }) => type === 'audio_unknown')).toEqual([]);
     }
