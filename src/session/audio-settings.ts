@@ -30,7 +30,7 @@ export type AudioSettings = {
 };
 
 /** Maximum length of one client's settings in Redis, bytes. */
-const MAX_SETTINGS_BYTES = 16 * 1024;
+export const MAX_SETTINGS_BYTES = 16 * 1024;
 
 const SettingsSchema = Type.Object({
   in: Type.String(),

@@ -1,8 +1,25 @@
 import { randomUUID } from 'node:crypto';
-import { expect, test } from 'vitest';
-import { hourRecordsKey, minuteKey, minuteRecordsKey, USAGE_PREFIX } from '../../src/store/keys.ts';
+import { describe, expect, test } from 'vitest';
+import { DEFAULT_TIMINGS } from '../../config/timings.ts';
+import { MAX_SETTINGS_BYTES } from '../../src/session/audio-settings.ts';
+import {
+  hourRecordsKey,
+  leaseKeys,
+  minuteKey,
+  minuteRecordsKey,
+  resumeKey,
+  USAGE_PREFIX,
+  webhookOutboxKey,
+  webhookRoomsKey,
+} from '../../src/store/keys.ts';
+import type { Redis } from '../../src/store/redis.ts';
+import { CcuLeases } from '../../src/usage/ccu-leases.ts';
 import { MAX_ROOMS_A_MINUTE, OTHER_ROOMS } from '../../src/usage/meter.ts';
 import { collectReport, reportUsage } from '../../src/usage/report.ts';
+import { left, type WebhookEvent } from '../../src/webhooks/events.ts';
+import { WebhookStore } from '../../src/webhooks/webhook-store.ts';
+import { silentLog } from '../support/gateway.ts';
+import { memoryRow } from '../support/security-page.ts';
 import { ACCOUNT, count, NOW_MS, usageIn } from '../support/usage.ts';
 import { useStack } from '../support/use-stack.ts';
 
@@ -83,26 +100,85 @@ test('a minute with too many rooms, closed again once its day is full, counts ea
   await check(closedMs + 7000);
 });
 
-test('usage of rooms with the longest names takes no more of Redis than SECURITY.md says', async () => {
-  const { store, usage, close } = usageIn(await openStore(await openRedis()));
-  const minute = '2026-11-21T08:13';
+describe('"In Redis" of the section "Memory of Redis" in SECURITY.md', () => {
   const digit = (value: number) => String.fromCodePoint(0x1f400 + value);
+  /** Returns one of 2500 names that are as long as names may be. */
   const nameOf = (n: number) =>
     `${digit(n % 50)}${digit(Math.trunc(n / 50))}${digit(0).repeat(126)}`;
-  const ms = 500 * 60_000;
-  const time = { websocketMs: ms, webrtcMs: ms, peakPeers: 500 };
-  const rooms = Array.from({ length: MAX_ROOMS_A_MINUTE }, (_, n) => nameOf(n));
-  const writer = randomUUID();
-  await usage.write(rooms.map((room) => count({ minute, writer, room, ...time })));
-  const bytesOfEach = async (key: string) => {
+  const namesOf = (number: number) => Array.from({ length: number }, (_, n) => nameOf(n));
+  const bytesOf = async (store: Redis, key: string) => {
     const bytes = await store.run((client) => client.memoryUsage(key, { SAMPLES: 0 }));
-    expect(bytes).toBeGreaterThan(rooms.length * 512);
-    return (bytes ?? Infinity) / rooms.length;
+    expect(bytes).toBeGreaterThan(512);
+    return bytes ?? Infinity;
   };
-  // "In Redis" of the section "Memory of Redis".
-  const most = 750;
-  expect(await bytesOfEach(minuteKey(ACCOUNT, minute))).toBeLessThan(most);
-  await close(minute);
-  expect(await bytesOfEach(minuteRecordsKey(ACCOUNT, '2026-11-21'))).toBeLessThan(most);
-  expect(await bytesOfEach(hourRecordsKey(ACCOUNT, '2026-11-21'))).toBeLessThan(most);
+
+  test('usage of rooms with the longest names takes no more', async () => {
+    const { store, usage, close } = usageIn(await openStore(await openRedis()));
+    const minute = '2026-11-21T08:13';
+    const ms = 500 * 60_000;
+    const time = { websocketMs: ms, webrtcMs: ms, peakPeers: 500 };
+    const rooms = namesOf(MAX_ROOMS_A_MINUTE);
+    const writer = randomUUID();
+    await usage.write(rooms.map((room) => count({ minute, writer, room, ...time })));
+    const bytesOfEach = async (key: string) => {
+      const bytes = await bytesOf(store, key);
+      expect(bytes).toBeGreaterThan(rooms.length * 512);
+      return bytes / rooms.length;
+    };
+    const inRedis = (data: string) => memoryRow(data).inRedis;
+    expect(await bytesOfEach(minuteKey(ACCOUNT, minute))).toBeLessThan(inRedis('count of a room'));
+    await close(minute);
+    const [minutes, hours] = [minuteRecordsKey, hourRecordsKey].map((keyOf) =>
+      keyOf(ACCOUNT, '2026-11-21'),
+    );
+    expect(await bytesOfEach(minutes!)).toBeLessThan(inRedis('record of a room in a minute'));
+    expect(await bytesOfEach(hours!)).toBeLessThan(inRedis('record of a room in an hour'));
+  });
+
+  test('a webhook event that waits alone in its room takes no more, with its place among the rooms', async () => {
+    const store = await openStore(await openRedis());
+    const webhooks = new WebhookStore(store, 10_000);
+    await webhooks.register('node');
+    const accountId = 2 ** 31 - 1;
+    const rooms = namesOf(1000);
+    const { text, inRedis } = memoryRow('webhook event');
+    const peer = { peer: nameOf(0), kind: 'websocket' } as const;
+    const changes = rooms.map((room, n) => {
+      const change = left({ accountId, room, ...peer }, 'unsupported_media_type', NOW_MS);
+      const { peerEvent: event } = change as { peerEvent: WebhookEvent };
+      expect(Buffer.byteLength(JSON.stringify(event))).toBe(text);
+      // An event that needs no peer in the room.
+      const once = { op: 'once', key: `${n}`, keptUntilMs: Date.now() + 60_000 } as const;
+      return { number: 0, change: { ...once, accountId, room, event } };
+    });
+    expect(await webhooks.tell('node', changes, 0)).toBe(true);
+    const [outbox, places] = [
+      webhookOutboxKey(accountId, rooms.at(-1)!),
+      webhookRoomsKey(accountId),
+    ];
+    const ofOutbox = await bytesOf(store, outbox);
+    const ofPlace = (await bytesOf(store, places)) / rooms.length;
+    expect(ofOutbox).toBeGreaterThan(text);
+    expect(ofOutbox + ofPlace).toBeLessThan(inRedis);
+  });
+
+  test('session and settings of a peer take no more, connected or lost', async () => {
+    const store = await openStore(await openRedis());
+    const { leases: timings } = DEFAULT_TIMINGS;
+    const leases = new CcuLeases(store, silentLog, () => {}, timings, 0);
+    const peers = namesOf(50);
+    const session = { sessionId: randomUUID(), settings: 'x'.repeat(MAX_SETTINGS_BYTES) };
+    const holders = peers.map((peer) => ({ accountId: ACCOUNT, peer, connectionId: randomUUID() }));
+    for (const holder of holders) await leases.admit(holder, peers.length, false, session);
+    const { text, inRedis } = memoryRow('session and settings');
+    const [settingsKey] = leaseKeys(ACCOUNT).slice(3);
+    const ofConnected = (await bytesOf(store, settingsKey!)) / peers.length;
+    await leases.release(holders[0]!, 15_000);
+    const ofLost = await bytesOf(store, resumeKey(ACCOUNT, peers[0]!));
+    for (const bytes of [ofConnected, ofLost]) {
+      expect(bytes).toBeGreaterThan(text);
+      expect(bytes).toBeLessThan(inRedis);
+    }
+    await leases.close();
+  });
 });

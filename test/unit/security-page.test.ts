@@ -1,24 +1,22 @@
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { readSettings } from '../../config/settings.ts';
+import { DEFAULT_TIMINGS } from '../../config/timings.ts';
 import { AccountBudgets } from '../../src/accounts/account-budgets.ts';
 import { connectRate } from '../../src/accounts/connection-budget.ts';
 import { PLANS } from '../../src/accounts/plans.ts';
 import { CLOSE_CODES } from '../../src/protocol/close-codes.ts';
 import { checkName } from '../../src/protocol/names.ts';
-import { serializeSettings } from '../../src/session/audio-settings.ts';
+import { MAX_SETTINGS_BYTES, serializeSettings } from '../../src/session/audio-settings.ts';
 import { accountRate, costOf } from '../../src/session/message-budget.ts';
 import { MAX_RECORDS_A_DAY, MAX_ROOMS_A_MINUTE } from '../../src/usage/meter.ts';
 import { left } from '../../src/webhooks/events.ts';
+import { memoryRow, SECURITY_PAGE } from '../support/security-page.ts';
 
 /** Figures of SECURITY.md that follow from several budgets, worked out from their settings. */
 
-const PAGE = readFileSync(join(import.meta.dirname, '../../SECURITY.md'), 'utf8');
-
 /** Returns the value of a budget in its table. */
 function valueOf(budget: string): string {
-  const row = PAGE.split('\n').find((line) => line.startsWith(`| ${budget} |`));
+  const row = SECURITY_PAGE.split('\n').find((line) => line.startsWith(`| ${budget} |`));
   return row?.split(' | ')[1] ?? '';
 }
 
@@ -66,26 +64,10 @@ test('consumers of a room follow from those of a browser and the connections of 
 });
 
 describe('memory of Redis', () => {
-  const rows = (/^## Memory of Redis$(.*?)^## /ms.exec(PAGE)?.[1] ?? '')
-    .split('\n')
-    .filter((line) => line.startsWith('| ') && /\d/.test(line))
-    .map((line) => line.slice(2).split(' | '));
-  /** Returns a row: length of the text, bytes in Redis, number, and bytes in all. */
-  function rowOf(data: string) {
-    const [, text = '', inRedis = '', number = '', all = ''] =
-      rows.find(([name]) => name!.startsWith(data)) ?? [];
-    const [, value, unit] = /^([\d.]+) (GB|MB)/.exec(all) ?? [];
-    const numberOf = (cell: string) => Number(cell.match(/^[\d,]+/)?.[0].replaceAll(',', ''));
-    return {
-      text: numberOf(text),
-      inRedis: numberOf(inRedis),
-      number: numberOf(number),
-      words: number,
-      all: Number(value) * (unit === 'GB' ? 1e9 : 1e6),
-    };
-  }
   const { USAGE_KEEP_DAYS, WEBHOOK_MAX_EVENTS, RESUME_MS } = readSettings({});
   const { maxCcu } = PLANS.pro;
+  // Records of a day expire that many days after its end.
+  const daysKept = USAGE_KEEP_DAYS + 1;
   const ROOMS = MAX_ROOMS_A_MINUTE + 1;
   const [MINUTES_A_DAY, HOURS_A_DAY, HOURS_KEPT] = [1440, 24, 48];
   const LONGEST_NAME = checkName('\u{1f600}'.repeat(128), 'room', 'bad_request');
@@ -93,11 +75,11 @@ describe('memory of Redis', () => {
   const bytesOf = (...parts: (string | number)[]) => Buffer.byteLength(parts.join(''));
   const peerMs = (minutes: number) => maxCcu * minutes * 60_000;
   const countOf = (minutes: number) => `${peerMs(minutes)}:${peerMs(minutes)}:${maxCcu}`;
-  const minutes = rowOf('record of a room in a minute');
-  const hours = rowOf('record of a room in an hour');
-  const counts = rowOf('count of a room');
-  const events = rowOf('webhook event');
-  const settings = rowOf('session and settings');
+  const minutes = memoryRow('record of a room in a minute');
+  const hours = memoryRow('record of a room in an hour');
+  const counts = memoryRow('count of a room');
+  const events = memoryRow('webhook event');
+  const settings = memoryRow('session and settings');
 
   test('names have at most 512 bytes', () => {
     expect(() => checkName(`${LONGEST_NAME}a`, 'room', 'bad_request')).toThrow('at most 128');
@@ -126,7 +108,6 @@ describe('memory of Redis', () => {
       volume,
       isMuted: false,
     });
-    const MAX_SETTINGS_BYTES = 16 * 1024;
     expect(bytesOf(written)).toBeLessThanOrEqual(MAX_SETTINGS_BYTES);
     expect(bytesOf(LONGEST_NAME, UUID, ' ') + MAX_SETTINGS_BYTES).toBe(settings.text);
   });
@@ -139,13 +120,21 @@ describe('memory of Redis', () => {
     expect(counts.number).toBe(ROOMS);
     expect(events.number).toBe(WEBHOOK_MAX_EVENTS);
     const { burst, perSecond } = connectRate(maxCcu);
-    const lost = burst + (perSecond * RESUME_MS) / 1000;
+    const { leaseMs } = DEFAULT_TIMINGS.leases;
+    // After an admission that failed they are kept for as long as a lease.
+    const lost = burst + (perSecond * Math.max(leaseMs, RESUME_MS)) / 1000;
     expect(settings.words).toContain(
       `${maxCcu} that are connected, and ${lost} (${burst} at once, and ${perSecond} a second)`,
     );
+    expect(settings.words).toContain(`the duration of a lease (${leaseMs / 1000} s; `);
+    const ofOneProcess = [minutes, hours, counts, events, settings].map(
+      ({ isOfOneProcess }) => isOfOneProcess,
+    );
+    expect(ofOneProcess).toEqual([false, false, true, false, true]);
+    expect(minutes.words).toContain(`for ${daysKept} days`);
     const sums: [typeof minutes, number][] = [
-      [minutes, minutes.number * USAGE_KEEP_DAYS],
-      [hours, hours.number * USAGE_KEEP_DAYS],
+      [minutes, minutes.number * daysKept],
+      [hours, hours.number * daysKept],
       [counts, counts.number * HOURS_KEPT * 60],
       [events, events.number],
       [settings, maxCcu + lost],
@@ -158,8 +147,24 @@ describe('memory of Redis', () => {
 
   test('a free account has fewer records, because each has a millisecond', () => {
     const aMonth = PLANS.free.minutesPerMonth * 60_000;
-    expect(PAGE).toContain(`(free) are ${aMonth.toLocaleString('en')} records of minutes a month`);
-    expect(PAGE).toContain(`${(4 * aMonth * minutes.inRedis) / 1e9} GB in the four months`);
+    expect(SECURITY_PAGE).toContain(
+      `(free) are ${aMonth.toLocaleString('en')} records of minutes a month`,
+    );
+    // For each first day of four years, records of the days that are kept, by months.
+    const atMost = Array.from({ length: 4 * 365 + 1 }, (_, first) => {
+      const daysOf = new Map<string, number>();
+      for (let day = first; day < first + daysKept; day += 1) {
+        const month = new Date(Date.UTC(2027, 0, 1 + day)).toISOString().slice(0, 7);
+        daysOf.set(month, (daysOf.get(month) ?? 0) + 1);
+      }
+      const records = [...daysOf.values()].map((days) => Math.min(aMonth, days * minutes.number));
+      return { months: daysOf.size, records: records.reduce((sum, more) => sum + more) };
+    });
+    expect(Math.max(...atMost.map(({ months }) => months))).toBe(5);
+    expect(Math.max(...atMost.map(({ records }) => records))).toBe(4 * aMonth);
+    expect(SECURITY_PAGE).toContain(
+      `${(4 * aMonth * minutes.inRedis) / 1e9} GB: ${daysKept} days may touch five months, but use up no more than four`,
+    );
     const ofStarter = PLANS.starter.minutesPerMonth * 60_000;
     expect(ofStarter).toBeGreaterThan(minutes.number * 31);
   });
