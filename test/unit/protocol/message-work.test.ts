@@ -1,13 +1,22 @@
 import * as fc from 'fast-check';
 import { describe, expect, test, vi } from 'vitest';
-import { parseClientMessage } from '../../../src/protocol/client-messages.ts';
+import { MessageError, parseClientMessage } from '../../../src/protocol/client-messages.ts';
 
 /** Work that the text of a client causes: counted, not timed. */
 
 const SEED = 20_261_127;
 
-/** Work of one text: characters that are parsed as JSON and that patterns are tried on, and looks at values and their names. */
-type Work = { parsed: number; matched: number; looks: number };
+/** Work of one text, counted in characters and looks. */
+type Work = {
+  /** Characters that are parsed as JSON. */
+  parsed: number;
+  /** Characters that patterns are tried on. */
+  matched: number;
+  /** Those, and characters in which patterns are searched for, as `replace` does. */
+  searched: number;
+  /** Looks at values and their names. */
+  looks: number;
+};
 
 /** Wraps a value so that each look at a part of it is counted. */
 function watch(value: unknown, work: Work): unknown {
@@ -35,12 +44,11 @@ function watch(value: unknown, work: Work): unknown {
 }
 
 function workOf(text: string): Work {
-  const work = { parsed: 0, matched: 0, looks: 0 };
+  const work = { parsed: 0, matched: 0, searched: 0, looks: 0 };
   const readJson = JSON.parse;
-  const tryPattern = Reflect.get(RegExp.prototype, 'test') as (
-    this: RegExp,
-    text: string,
-  ) => boolean;
+  type Tried<T> = (this: RegExp, text: string) => T;
+  const tryPattern = Reflect.get(RegExp.prototype, 'test') as Tried<boolean>;
+  const search = Reflect.get(RegExp.prototype, 'exec') as Tried<RegExpExecArray | null>;
   using spies = new DisposableStack();
   spies.use(
     vi.spyOn(JSON, 'parse').mockImplementation((json) => {
@@ -49,15 +57,22 @@ function workOf(text: string): Work {
     }),
   );
   spies.use(
-    vi.spyOn(RegExp.prototype, 'test').mockImplementation(function (tried) {
+    vi.spyOn(RegExp.prototype, 'test').mockImplementation(function (this: RegExp, tried) {
       work.matched += tried.length;
-      return tryPattern.call(this as unknown as RegExp, tried);
+      return tryPattern.call(this, tried);
+    }),
+  );
+  // `test`, `match`, `replace` and `split` call it.
+  spies.use(
+    vi.spyOn(RegExp.prototype, 'exec').mockImplementation(function (this: RegExp, searched) {
+      work.searched += searched.length;
+      return search.call(this, searched);
     }),
   );
   try {
     parseClientMessage(text);
-  } catch {
-    // A refused message is told, as parser-properties.test.ts shows.
+  } catch (fault) {
+    if (!(fault instanceof MessageError)) throw fault;
   }
   return work;
 }
@@ -65,9 +80,17 @@ function workOf(text: string): Work {
 /** Returns the kinds of work of which a text causes more than in proportion to its length; it is to be parsed once. */
 function excessOf(text: string): string[] {
   // A name of a codec's parameter is tried on several patterns.
-  const most = { parsed: text.length, matched: 6 * text.length, looks: 2 * text.length + 100 };
+  const most = {
+    parsed: text.length,
+    matched: 6 * text.length,
+    // Paths of faults are searched for characters that need an escape.
+    searched: 8 * text.length + 100,
+    looks: 2 * text.length + 100,
+  };
   const work = workOf(text);
-  return (['parsed', 'matched', 'looks'] as const).filter((kind) => work[kind] > most[kind]);
+  return (['parsed', 'matched', 'searched', 'looks'] as const).filter(
+    (kind) => work[kind] > most[kind],
+  );
 }
 
 const TYPES = [
@@ -117,9 +140,11 @@ const { object } = fc.letrec((tie) => ({
 
 test('work is counted', () => {
   const text = '{"type":"configure","volume":{"ada":1}}';
-  const { parsed, matched, looks } = workOf(text);
+  const { parsed, matched, searched, looks } = workOf(text);
   expect(parsed).toBe(text.length);
   expect(matched).toBeGreaterThanOrEqual('ada'.length);
+  expect(searched).toBeGreaterThanOrEqual(matched);
+  expect(workOf('{"type":"join"}').searched).toBeGreaterThan(0);
   expect(looks).toBeGreaterThanOrEqual(3);
 });
 
