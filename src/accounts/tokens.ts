@@ -5,7 +5,7 @@ import { MAX_TOKEN_TTL_SECONDS, type SigningKeys } from './signing-keys.ts';
 
 const ISSUER = 'partyline';
 /** The longest token, so that a URL with it has room in the 16 KB of headers that Node takes. */
-const MAX_TOKEN_CHARACTERS = 12_000;
+export const MAX_TOKEN_CHARACTERS = 12_000;
 
 /** Request for a token (docs/protocol.md §4). */
 export const TokenRequestSchema = Type.Object(

@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
 import { expect, test, vi } from 'vitest';
 import { SigningKeys } from '../../../src/accounts/signing-keys.ts';
-import { Tokens } from '../../../src/accounts/tokens.ts';
+import { MAX_TOKEN_CHARACTERS, Tokens } from '../../../src/accounts/tokens.ts';
 import type { Redis } from '../../../src/store/redis.ts';
 
 /** Work that the token of a client causes: counted, not timed. */
@@ -72,12 +72,10 @@ function mostFor({ length }: string) {
 /** Returns the kinds of work of which a text causes more than it may. */
 async function excessOf(text: string): Promise<string[]> {
   const work = await workOf(text);
-  return Object.entries(mostFor(text))
-    .filter(([kind, most]) => work[kind as keyof typeof work] > most)
-    .map(([kind]) => kind);
+  const most = mostFor(text);
+  return (Object.keys(most) as (keyof typeof most)[]).filter((kind) => work[kind] > most[kind]);
 }
 
-const MAX_TOKEN_CHARACTERS = 12_000;
 const { token } = await openTokens().tokens.issue(
   { accountId: 7, keyId: 'key' },
   { peer: 'ada', rooms: ['a', 'b'], publish: false, ttl_seconds: 3600 },
@@ -127,4 +125,20 @@ test.each([1000, 11_000, 12_000, 200_000])('a token of about %i characters', asy
     `${head}.${encode({ filling })}.${signature}`,
   ];
   for (const text of texts) expect(await excessOf(text)).toEqual([]);
+});
+
+test('one character more than the longest token has: nothing is read', async () => {
+  const [head, claims] = token.split('.');
+  const longest = `${head}.${claims}.`.padEnd(MAX_TOKEN_CHARACTERS, 'A');
+  expect(longest).toHaveLength(MAX_TOKEN_CHARACTERS);
+  expect(await workOf(longest)).toMatchObject({ questions: 1, signatures: 1 });
+  expect(await excessOf(longest)).toEqual([]);
+  expect(await workOf(`${longest}A`)).toEqual({
+    questions: 0,
+    signatures: 0,
+    signed: 0,
+    decoded: 0,
+    parsed: 0,
+    isValid: false,
+  });
 });
