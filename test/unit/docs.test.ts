@@ -4,7 +4,6 @@ import { validate } from '@probelabs/maid';
 import { Value } from 'typebox/value';
 import { describe, expect, test } from 'vitest';
 import { drawPlots } from '../../bench/plots.ts';
-import { layersTable } from '../../scripts/doc-tables/layers.mjs';
 import { CLIENT_MESSAGES, parseClientMessage } from '../../src/protocol/client-messages.ts';
 import { SERVER_MESSAGES } from '../../src/protocol/messages.ts';
 import * as keys from '../../src/store/keys.ts';
@@ -88,10 +87,6 @@ describe('docs/architecture.md', () => {
       expect(names.some((name) => name.endsWith(ending))).toBe(true);
     expect(names.length).toBeGreaterThan(40);
     expect(names.filter((name) => !isThere(name))).toEqual([]);
-  });
-
-  test('has the table of layers', () => {
-    expect(page).toContain(layersTable());
   });
 });
 
