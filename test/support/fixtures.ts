@@ -53,15 +53,17 @@ export const levelOverSpeechDb = (heard: Float32Array): number =>
 
 /** Length of the pieces of {@link likenessInPieces}, ms. */
 const PIECE_MS = 260;
+/** Greatest shift of a piece: speech is held at first, and nothing is heard of its pauses. */
+const MAX_SHIFT_MS = 450;
 
 /**
- * Likeness (0…1) of the speech and a sound out of a gateway in real time: each piece of the speech may come up to 250 ms earlier or later than in the
+ * Likeness (0…1) of the speech and a sound out of a gateway in real time: each piece of the speech may come up to 450 ms earlier or later than in the
  * recording. Pieces count by their energy.
  */
 export function likenessInPieces(heard: Float32Array): number {
   const [reference, slow] = [Float64Array.from(decimate(SPEECH, 2)), decimate(heard, 6)];
   const pieceSamples = (PIECE_MS * COMPARED_RATE_HZ) / 1000;
-  const most = (MAX_LATE_MS * COMPARED_RATE_HZ) / 1000;
+  const most = (MAX_SHIFT_MS * COMPARED_RATE_HZ) / 1000;
   // With silence behind it, so that each piece can be compared anywhere.
   const sound = new Float64Array(Math.max(slow.length, reference.length + most) + pieceSamples);
   sound.set(slow);

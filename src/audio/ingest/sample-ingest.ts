@@ -2,13 +2,15 @@ import type { Codecs } from '../codecs.ts';
 import type { SampleFormat } from '../format.ts';
 import type { Ingest, OpusTarget } from './ingest.ts';
 import type { LastPackets } from './splice.ts';
-import { downmix, frameBytesOf, openSampleReader, type SampleReader } from '../samples.ts';
+import { frameBytesOf, openSampleReader, type SampleReader } from '../samples.ts';
+import { Downmixer } from './downmixer.ts';
 import { SampleEncoder } from './sample-encoder.ts';
 
 /** Ingest of samples, in messages of any length, also if a message ends within a sample. */
 export class SampleIngest implements Ingest {
   readonly #format: SampleFormat;
   readonly #read: SampleReader;
+  readonly #downmixer: Downmixer;
   readonly #encoder: SampleEncoder;
   /** First bytes of a sample that the last message cut. */
   #rest: Buffer = Buffer.alloc(0);
@@ -29,13 +31,14 @@ export class SampleIngest implements Ingest {
   private constructor(format: SampleFormat, encoder: SampleEncoder) {
     this.#format = format;
     this.#read = openSampleReader(format.codec);
+    this.#downmixer = new Downmixer(format.channels);
     this.#encoder = encoder;
   }
 
   push(message: Buffer, atMs: number): void {
     const bytes = this.#takeWhole(message);
     if (bytes.length === 0) return;
-    this.#encoder.push(downmix(this.#read(bytes), this.#format.channels), atMs);
+    this.#encoder.push(this.#downmixer.process(this.#read(bytes)), atMs);
   }
 
   /** Skips a message, which may end in the middle of a sample. */

@@ -1,0 +1,30 @@
+import { crossFade } from '../ramps.ts';
+import { downmix } from '../samples.ts';
+
+/**
+ * Mixes interleaved channels down to one. The second of two channels is taken whole as long as the first has been digitally silent
+ * since the beginning: 32-bit samples of one channel whose lower 16 bits are zero have the same bytes as such 16-bit samples.
+ */
+export class Downmixer {
+  readonly #channels: number;
+  #isFirstSilent: boolean;
+
+  constructor(channels: number) {
+    this.#channels = channels;
+    this.#isFirstSilent = channels === 2;
+  }
+
+  /** Returns the next samples of one channel. */
+  process(samples: Float32Array): Float32Array {
+    if (!this.#isFirstSilent) return downmix(samples, this.#channels);
+    const second = new Float32Array(samples.length / 2);
+    for (let i = 0; i < second.length; i += 1) {
+      if (samples[2 * i] !== 0) this.#isFirstSilent = false;
+      second[i] = samples[2 * i + 1]!;
+    }
+    if (this.#isFirstSilent) return second;
+    const mean = downmix(samples, 2);
+    crossFade(mean, second);
+    return mean;
+  }
+}

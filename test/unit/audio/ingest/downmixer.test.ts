@@ -1,0 +1,40 @@
+import { expect, test } from 'vitest';
+import { Downmixer } from '../../../../src/audio/ingest/downmixer.ts';
+
+/** Interleaves two channels that are the same all the time. */
+const both = (first: number, second: number, samples = 4) =>
+  Float32Array.from({ length: 2 * samples }, (_, i) => (i % 2 === 0 ? first : second));
+
+const mixed = (downmixer: Downmixer, samples: Float32Array) => [...downmixer.process(samples)];
+
+test('two channels: their mean', () => {
+  expect(mixed(new Downmixer(2), both(0.5, 0.25))).toHaveLength(4);
+  const downmixer = new Downmixer(2);
+  downmixer.process(both(0.5, 0.25));
+  expect(mixed(downmixer, both(0.5, 0.25))).toEqual([0.375, 0.375, 0.375, 0.375]);
+});
+
+test('a first channel that is silent from the beginning: the second as it is', () => {
+  const downmixer = new Downmixer(2);
+  expect(mixed(downmixer, both(0, 0.5))).toEqual([0.5, 0.5, 0.5, 0.5]);
+  expect(mixed(downmixer, both(0, 0))).toEqual([0, 0, 0, 0]);
+  expect(mixed(downmixer, both(0, -0.5))).toEqual([-0.5, -0.5, -0.5, -0.5]);
+});
+
+test('a first channel that begins later: fades to the mean, which stays', () => {
+  const downmixer = new Downmixer(2);
+  downmixer.process(both(0, 0.5));
+  expect(mixed(downmixer, both(0.25, 0.5))).toEqual([0.5, 0.46875, 0.4375, 0.40625]);
+  expect(mixed(downmixer, both(0, 0.5))).toEqual([0.25, 0.25, 0.25, 0.25]);
+});
+
+test('a second channel that is silent: their mean', () => {
+  const downmixer = new Downmixer(2);
+  downmixer.process(both(0.5, 0));
+  expect(mixed(downmixer, both(0.5, 0))).toEqual([0.25, 0.25, 0.25, 0.25]);
+});
+
+test('one channel: as it is', () => {
+  const samples = Float32Array.of(0, 0.5);
+  expect(new Downmixer(1).process(samples)).toBe(samples);
+});
