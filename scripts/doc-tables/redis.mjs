@@ -35,7 +35,10 @@ const cell = (text) =>
     .replaceAll(/\{@link (\w+)\}/g, (_, /** @type {string} */ name) => nameOf(name))
     .replaceAll('|', String.raw`\|`);
 
-/** Returns the tables by name: a table of keys for each part of the file, and a table of channels. */
+/**
+ * Returns the tables by name: a table of keys for each part of the file, and a table of channels.
+ * @returns {Record<string, string>}
+ */
 export function redisTables() {
   /** @type {Record<string, string>} */
   const tables = {};
