@@ -2,51 +2,54 @@ import { Socket as UdpSocket } from 'node:dgram';
 import { Session as Inspector } from 'node:inspector';
 import { Socket } from 'node:net';
 import { setImmediate as nextTurn, setTimeout as wait } from 'node:timers/promises';
-import { TestClient } from './client.ts';
-import { openTestGateway } from './gateway.ts';
-import { opusTone } from './sound.ts';
+import type { TestClient } from './client.ts';
+import { fileIn, filesOnStack, type HandOver, watchHandOvers } from './hand-overs.ts';
 
 /**
  * Follows frames of a legacy Opus client through a gateway: to mediasoup, and down to a listener that hears nobody else. A
- * process of its own, in which the code runs as it is written; writes {@link FramePaths} as JSON.
+ * process of its own, in which the code runs as it is written, but reports what it hands on; writes {@link FramePaths} as JSON.
  */
 
-/** Way of one frame: files of `src`. */
+/** Way of one frame, from the chunk that the socket gives until the frame leaves the gateway: files of `src`. */
 export type FramePath = {
-  /** Files that call each other, from the socket to where the frame leaves the gateway. */
+  /** Files that call each other, from the socket to where the frame leaves. */
   column: string[];
-  /** All files of which a function is called. */
+  /** Hand-overs of the frame until it left, in order. */
+  handOvers: readonly HandOver[];
+  /** All files of which a function was called until the frame left. */
   entered: string[];
+  /** All files of which a function was called after that, until the chunk was handled. */
+  enteredAfter: string[];
 };
-export type FramePaths = { up: FramePath; down: FramePath };
+/** Ways of several frames; those down begin where the mixer is called. */
+export type FramePaths = { up: FramePath[]; down: FramePath[] };
 
 const FRAME_MS = 20;
 /** By then the format is known, and that the client sends evenly. */
 const WARM_UP_FRAMES = 75;
-/** Number of frames that are looked at, one in three. A timer may run beside one of them, not beside all. */
+/** Number of frames that are followed, one in three. */
 const FRAMES = 12;
 const EVERY = 3;
 /** Number of frames after which the measurement is given up. */
 const MAX_FRAMES = 300;
+/** Time after which a frame is not awaited any more: it waits for its own. */
+const MAX_WAIT_MS = 10 * FRAME_MS;
 /** File with which the way of a frame begins that does not wait. */
 const FIRST = 'session/turns.ts';
 
-const SRC = new URL('../../src/', import.meta.url).href;
-/** The file of `src` that a URL or a line of a stack names. */
-const fileIn = (text: string) => /^[\w/-]+\.ts/.exec(text.split(SRC)[1] ?? '')?.[0];
-
-/** Notes the files on the stack whenever a method is called from `from`, the last one first; one that calls itself counts once. */
-function watchStack(prototype: object, method: 'send' | 'write', from: string) {
-  const columns: string[] = [];
+/** Has a method of all objects of a class call `before` first, and what that returns when the method has returned. */
+function watchCalls(
+  prototype: object,
+  method: string,
+  before: (argument: unknown) => (() => void) | void,
+): void {
   const original = Reflect.get(prototype, method) as (...values: unknown[]) => unknown;
   Reflect.set(prototype, method, function (this: unknown, ...values: unknown[]) {
-    const lines = new Error('here').stack?.split('\n') ?? [];
-    const files = lines.flatMap((line) => fileIn(line) ?? []);
-    const column = files.filter((file, i) => file !== files[i - 1]).toReversed();
-    if (column.at(-1) === from) columns.push(column.join(' '));
-    return original.apply(this, values);
+    const after = before(values[0]);
+    const result = original.apply(this, values);
+    after?.();
+    return result;
   });
-  return { columns, end: () => Reflect.set(prototype, method, original) };
 }
 
 /** V8's count of calls, begun anew at each look. */
@@ -74,53 +77,96 @@ function openCoverage() {
   };
 }
 
-/** Sends frames, and follows those that leave the gateway as soon as they have come: one that comes early waits for its time. */
-async function follow(
-  speaker: TestClient,
-  { columns, end }: ReturnType<typeof watchStack>,
-): Promise<FramePath> {
+// Modules of `src` are loaded behind this.
+const watch = watchHandOvers();
+const { TestClient: Client } = await import('./client.ts');
+const { openTestGateway } = await import('./gateway.ts');
+const { opusTone } = await import('./sound.ts');
+const { RoomMixer } = await import('../../src/audio/mixing/room-mixer.ts');
+
+/** Frame that is followed, and its way once it has left the gateway. */
+type Followed = { frame: Buffer; path: FramePath | undefined };
+
+/** File from which a call makes a frame leave. */
+let lastFile = '';
+let followed: Followed | undefined;
+let coverage: ReturnType<typeof openCoverage> | undefined;
+
+/** Begins the way of the frame anew, unless it has left. */
+function begin(): void {
+  if (!followed || followed.path) return;
+  coverage?.take();
+  watch.follow(followed.frame);
+}
+
+/** Notes the way of the frame when it leaves through a method. */
+function watchEnd(prototype: object, method: string): void {
+  watchCalls(prototype, method, () => {
+    const files = filesOnStack();
+    const isWay = files[0] === lastFile && files.at(-1) === FIRST;
+    if (!followed || followed.path || !isWay) return;
+    const entered = coverage?.take() ?? [];
+    const { handOvers } = watch;
+    watch.follow(undefined);
+    // A file that calls itself counts once.
+    const column = files.filter((file, i) => file !== files[i - 1]).toReversed();
+    followed.path = { column, handOvers, entered, enteredAfter: [] };
+  });
+}
+
+watchCalls(Socket.prototype, 'emit', (event) => {
+  if (!followed || followed.path || event !== 'data') return undefined;
+  const begun = followed;
+  begin();
+  return () => {
+    if (begun.path) begun.path.enteredAfter = coverage?.take() ?? [];
+  };
+});
+watchEnd(UdpSocket.prototype, 'send');
+watchEnd(Socket.prototype, 'write');
+
+/** Sends frames, and follows those that leave the gateway, from `end`, as soon as they have come: one that comes early waits for its time. */
+async function follow(speaker: TestClient, end: string): Promise<FramePath[]> {
   const packets = await opusTone(440, 0.5, 1000);
-  let coverage: ReturnType<typeof openCoverage> | undefined;
-  const entered: string[][] = [];
-  for (let i = 0; i < MAX_FRAMES && entered.length < FRAMES; i += 1) {
+  const paths: FramePath[] = [];
+  lastFile = end;
+  for (let i = 0; i < MAX_FRAMES && paths.length < FRAMES; i += 1) {
     // After a delay nothing is made up for: a frame that is ahead of its time would wait.
     await wait(FRAME_MS);
     if (i === WARM_UP_FRAMES) coverage = openCoverage();
-    coverage?.take();
-    const before = columns.length;
-    speaker.sendAudio(packets[i % packets.length]!);
-    if (!coverage || i % EVERY > 0) continue;
-    while (columns.length === before) await nextTurn();
-    const files = coverage.take();
-    if (columns.length === before + 1 && columns.at(-1)?.startsWith(FIRST)) entered.push(files);
+    const frame = packets[i % packets.length]!;
+    followed = coverage && i % EVERY === 0 ? { frame, path: undefined } : undefined;
+    const next = followed;
+    speaker.sendAudio(frame);
+    if (!next) continue;
+    const untilMs = performance.now() + MAX_WAIT_MS;
+    for (; !next.path && performance.now() < untilMs;) await nextTurn();
+    followed = undefined;
+    watch.follow(undefined);
+    if (next.path) paths.push(next.path);
   }
   coverage?.close();
-  end();
-  const [first = [], ...others] = entered;
-  const atOnce = columns.filter((column) => column.startsWith(FIRST));
-  const timesOf = (column: string) => atOnce.filter((each) => each === column).length;
-  const [column = ''] = atOnce.toSorted((one, other) => timesOf(other) - timesOf(one));
-  return {
-    column: column.split(' '),
-    entered: first.filter((file) => others.every((files) => files.includes(file))),
-  };
+  coverage = undefined;
+  return paths;
 }
 
 Error.stackTraceLimit = 100;
 const gateway = await openTestGateway();
 const connect = (peer: string, room: string) =>
-  TestClient.connect(gateway.url, { peer, room, api_key: gateway.apiKey });
+  Client.connect(gateway.url, { peer, room, api_key: gateway.apiKey });
 
 const browser = await connect('browser', '__lobby__');
 await browser.ask({ type: 'join', room: 'up', media: 'webrtc' }, 'joined');
 const speaker = await connect('speaker', 'up');
 await speaker.next('joined');
-const up = await follow(speaker, watchStack(UdpSocket.prototype, 'send', 'media/plain-leg.ts'));
+const up = await follow(speaker, 'media/plain-leg.ts');
 
 const listener = await connect('listener', 'down');
 await listener.next('joined');
 await speaker.ask({ type: 'join', room: 'down' }, 'joined');
-const down = await follow(speaker, watchStack(Socket.prototype, 'write', 'session/send-queue.ts'));
+// The mixer is where the way down begins.
+watchCalls(RoomMixer.prototype, 'receive', begin);
+const down = await follow(speaker, 'session/send-queue.ts');
 
 for (const client of [browser, speaker, listener]) await client.close();
 await gateway.close();

@@ -4,7 +4,13 @@ import { SILENCE_LEVEL } from '../../rtp/packet.ts';
 import type { Ingest, OpusTarget } from './ingest.ts';
 import { audioLevelOf } from '../level.ts';
 import type { OpusDecoder } from '../opus-codec.ts';
-import { boundedOpusPacket, isCelt, isOpusSilence, opusPacketSamples } from '../opus-packet.ts';
+import {
+  boundedOpusPacket,
+  isCelt,
+  isOpusSilence,
+  MAX_BYTES_PER_20_MS,
+  opusPacketSamples,
+} from '../opus-packet.ts';
 
 /** Number of consecutive malformed packets that are not accidental. */
 const MAX_MALFORMED_IN_A_ROW = 5;
@@ -45,8 +51,9 @@ export class OpusIngest implements Ingest {
 
   push(message: Buffer, atMs: number): void {
     const durationSamples = opusPacketSamples(message);
-    const packet =
-      durationSamples === undefined ? undefined : boundedOpusPacket(message, durationSamples);
+    // The limit of longer durations is higher.
+    const mayBeTooLong = durationSamples !== undefined && message.length > MAX_BYTES_PER_20_MS;
+    const packet = mayBeTooLong ? boundedOpusPacket(message, durationSamples) : message;
     if (durationSamples === undefined || !packet || !this.#measure(packet, durationSamples)) {
       counters.dropped.undecodable += 1;
       this.#malformedInARow += 1;
