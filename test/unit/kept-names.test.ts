@@ -45,7 +45,7 @@ test('every metric is there, with its labels', () => {
 });
 
 test('every key and channel in Redis is there', () => {
-  const { channels, ...keys } = redisTables();
+  const { channels = '', ...keys } = redisTables();
   const namesIn = (table: string) =>
     [...table.matchAll(/^\| `([^`]+)`/gm)].map(([, name]) => name!);
   expect(missing(kept.redisKeys, Object.values<string>(keys).flatMap(namesIn))).toEqual([]);
