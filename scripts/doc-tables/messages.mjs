@@ -33,7 +33,8 @@ function typeOf(schema) {
     return values.length > MOST_VALUES ? 'string' : values.join(' or ');
   }
   if (schema.anyOf) return schema.anyOf.map(typeOf).join(' or ');
-  if (schema.items) return `array of ${typeOf(schema.items)}${schema.items.title === undefined ? 's' : ''}`;
+  if (schema.items)
+    return `array of ${typeOf(schema.items)}${schema.items.title === undefined ? 's' : ''}`;
   const [ofEach] = Object.values(schema.patternProperties ?? {});
   if (ofEach) return `object of ${ofEach.type}s${rangeOf(ofEach)}`;
   return `${schema.type}${rangeOf(schema)}`;

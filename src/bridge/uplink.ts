@@ -1,4 +1,3 @@
-import type { Timings } from '../../config/timings.ts';
 import type { FrameClock } from '../audio/clock.ts';
 import type { RoomMixer } from '../audio/mixing/room-mixer.ts';
 import type { OpusSink } from '../audio/ingest/ingest.ts';
@@ -40,9 +39,12 @@ export type HeardThere = { mixer: Pick<RoomMixer, 'receive' | 'openLateBeginning
 /** Leg on which the uplink has its producer. */
 type UplinkLeg = Pick<PlainLeg, 'produce' | 'isClosed'>;
 
-/** Time for which audio must be ahead of real time to be a fault, and time for which no other producer is opened after one could not be. */
-export type UplinkTimings = Pick<Timings['budgets'], 'tooFastAfterMs'> &
-  Pick<Timings['mediaWorkers'], 'producerRetryMs'>;
+export type UplinkTimings = {
+  /** Time for which audio must be ahead of real time to be a fault. */
+  tooFastAfterMs: number;
+  /** Time for which no other producer is opened after one could not be. */
+  producerRetryMs: number;
+};
 
 export type UplinkEvents = {
   /** Called with a new producer; packets flow once the promise resolves. */

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { DEFAULT_TIMINGS } from '../../../config/timings.ts';
 import type { Room } from '../../../src/rooms/room.ts';
 import type { WebRtcPeer } from '../../../src/rooms/webrtc-peer.ts';
 import { mediaLost } from '../../../src/media/webrtc-leg.ts';
@@ -60,6 +61,7 @@ function open() {
     clock: { add: nothing, remove: nothing },
     producers: { announceTo: nothing, has: () => false },
     route: { isOpen: false },
+    uplinkTimings: { ...DEFAULT_TIMINGS.budgets, ...DEFAULT_TIMINGS.mediaWorkers },
     iceServers: { for: () => [] },
     enter: nothing,
     prepare: nothing,
