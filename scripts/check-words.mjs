@@ -18,7 +18,7 @@ const COMMENTED = [
   'web/**/*.{css,tsx}',
 ];
 /** Test of the rules, with examples of what they refuse. */
-const EXAMPLES = 'test/unit/scripts/words.test.ts';
+const EXAMPLES = 'test/unit/scripts/words/clock-faults.test.ts';
 const SCRIPTS = ['src/**/*.lua'];
 const PAGES = ['*.md', '{docs,packages,examples,test}/**/*.md'];
 
