@@ -36,13 +36,22 @@ const SCENARIOS = [
   'packages/canary/canary',
   'packages/client/audio',
   'rtp/bursty-senders',
+  'session/friendly-senders',
   'session/muted-sound',
   'session/reading',
   'web/addresses',
 ];
 
 /** Tests of the whole project, or of a whole package. */
-const OF_ALL = ['layers', 'layout', 'links', 'packages/client/bundle', 'packages/client/docs'];
+const OF_ALL = [
+  'kept-names',
+  'layers',
+  'layout',
+  'links',
+  'packages/client/bundle',
+  'packages/client/docs',
+  'security-page',
+];
 
 const PROJECT = join(import.meta.dirname, '../..');
 const UNIT = join(PROJECT, 'test/unit');
