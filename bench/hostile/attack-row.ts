@@ -109,7 +109,8 @@ export function isWithin(attack: Attack, measured: Measured, clients: number): b
 const mb = (value: number) => `${value.toFixed(1)} MB`;
 
 function sentOf({ connections, accepted, messages, bytes, heardBytes }: AttackReport): string {
-  const heard = heardBytes === undefined ? '' : `; ${mb(heardBytes / 1e6)} to listeners`;
+  const heard =
+    heardBytes === undefined ? '' : `; ${(heardBytes / 1000).toFixed(0)} kB to listeners`;
   return `${accepted} accepted, ${connections} ${connections === 1 ? 'connection' : 'connections'}, ${messages} messages, ${mb(bytes / 1e6)}${heard}`;
 }
 

@@ -4,7 +4,7 @@ import type { TestClient } from '../support/client.ts';
 import { oggOpus, webmOpus } from '../support/containers.ts';
 import { lagsOf, siren } from '../support/lag.ts';
 import { undisturbed, untilHeard } from '../support/listening.ts';
-import { pausesOf } from '../support/pauses.ts';
+import { watchPauses } from '../support/pauses.ts';
 import { decodeOpus, opusTone, sampleMessages } from '../support/sound.ts';
 import { useGateway } from '../support/use-gateway.ts';
 
@@ -63,12 +63,11 @@ test('sound in pieces of a second and of half of one: heard whole, and nobody is
     const room = `${name} ${attempt}`;
     const speaker = await enter(`${room} speaker`, { room, audio });
     const listener = await enter(`${room} listener`, { room, audio: 'opus' });
-    const heardAtMs: number[] = [];
-    listener.onFrame = () => heardAtMs.push(performance.now());
+    const pauses = watchPauses(listener);
     await sendPieces(speaker, pieces, everyMs);
     await untilHeard('all is heard', () => listener.frames.length >= tone.length);
     const frames = [...listener.frames];
-    return { name, frames, flow: flowOf(speaker), pauses: pausesOf(heardAtMs) };
+    return { name, frames, flow: flowOf(speaker), pauses: pauses() };
   };
   // The rate of samples is found by the pace of the first pieces, in which a stall of half a second
   // would count.

@@ -8,7 +8,6 @@ import { TestBrowser } from '../support/browser.ts';
 import type { TestClient } from '../support/client.ts';
 import { lagsOf } from '../support/lag.ts';
 import { undisturbed, untilHeard } from '../support/listening.ts';
-import { pausesOf } from '../support/pauses.ts';
 import { decodeOpus, energyOf, sampleMessages } from '../support/sound.ts';
 import { spokenTrack } from '../support/speech.ts';
 import { useGateway } from '../support/use-gateway.ts';
@@ -49,7 +48,7 @@ test('ffmpeg -re … -f ogg -: its pages of a second are heard whole, and it is 
 });
 
 /** Sound of a recorder, and what a listener heard of it. */
-type Recorded = { sent: Buffer[]; frames: Buffer[]; pauses: number[]; pieces: number };
+type Recorded = { sent: Buffer[]; frames: Buffer[]; pieces: number };
 
 /** Length of Opus packets of Chromium's MediaRecorder, by which its pieces differ, ms. */
 const RECORDED_PACKET_MS = 60;
@@ -61,8 +60,6 @@ async function record(
   noteLate: (lateMs: number) => void,
 ): Promise<Recorded> {
   const listener = await used.enter(`listener of ${room}`, { room, audio: 'opus' });
-  const heardAtMs: number[] = [];
-  listener.onFrame = () => heardAtMs.push(performance.now());
   const { url, apiKey } = used.gateway;
   const browser = used.keep(await TestBrowser.open(url, microphone));
   const address = new URL('/ws', url.replace('http', 'ws'));
@@ -107,28 +104,26 @@ async function record(
   new WebmReader((packet) => sent.push(packet)).push(Buffer.from(bytes));
   const { frames } = listener;
   await untilHeard('the end is heard', () => frames.at(-1)?.equals(sent.at(-1)!) === true);
-  return { sent, frames: [...frames], pauses: pausesOf(heardAtMs), pieces: sentAtMs.length };
+  return { sent, frames: [...frames], pieces: sentAtMs.length };
 }
 
 /** Level below which sound is no speech: 14 dB below that of a word. */
 const SPEECH_LEVEL = 0.01;
 const BLOCK_SAMPLES = 960;
-/** Maximum lag of a word that is mixed: it is encoded once more, 6.5 ms. */
-const MAX_MIXED_LAG = 480;
+/** Difference of lags, samples, that a listener hears as something made up. */
+const LEAST_STEP = 100;
 /** Time after the mix in which a decoder comes to hear the packets as their encoder meant them, samples. */
 const SETTLING_SAMPLES = 4800;
 
-test('MediaRecorder with a timeslice of 1000: no sample lost or repeated, one pause at most, and it is not told to wait', async () => {
+test('MediaRecorder with a timeslice of 1000: no sample lost or repeated, and it is not told to wait', async () => {
   const { sound } = await spokenTrack({ words: 8, pauseMs: 300 });
   const microphone = { codec: 'pcm_s16le', rateHz: 48_000, channels: 1 } as const;
   const messages = sampleMessages(microphone, sound);
-  const { sent, frames, pauses, pieces } = await undisturbed((number, noteLate) =>
+  const { sent, frames, pieces } = await undisturbed((number, noteLate) =>
     record(`attempt ${number}`, messages, noteLate),
   );
   // A busy browser may join pieces.
   expect(pieces).toBeGreaterThanOrEqual(SECONDS / 2);
-  expect(pauses.length).toBeLessThanOrEqual(1);
-  expect(Math.max(0, ...pauses)).toBeLessThan(3000);
   // Silence before the first word goes to nobody, and that word begins in a mix; from its end on
   // each packet is heard once, as it was sent.
   const orders = frames.map((frame) => sent.findIndex((packet) => packet.equals(frame)));
@@ -147,10 +142,12 @@ test('MediaRecorder with a timeslice of 1000: no sample lost or repeated, one pa
   const mixedSamples = (await decodeOpus(frames.slice(0, mixed))).length;
   const lags = lagsOf(said.subarray(before.length), heard, SPEECH_LEVEL);
   expect(lags.length).toBeGreaterThan(0);
+  // The word that is mixed may have one pause, while the delay grows; its end is another step.
+  const steps = lags.filter(({ lag }, i) => i > 0 && Math.abs(lag - lags[i - 1]!.lag) > LEAST_STEP);
+  expect(steps.length).toBeLessThanOrEqual(2);
   for (const { at, lag, likeness } of lags) {
     const isMixed = at < mixedSamples + SETTLING_SAMPLES;
-    expect(lag).toBeGreaterThanOrEqual(0);
-    expect(lag).toBeLessThanOrEqual(isMixed ? MAX_MIXED_LAG : 0);
+    expect(isMixed ? 0 : lag).toBe(0);
     expect(likeness).toBeGreaterThan(isMixed ? 0.8 : 0.99);
   }
 });

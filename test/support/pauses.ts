@@ -1,11 +1,18 @@
-/** Time without a frame that a listener takes for a pause, ms: more than the machine alone makes of the 20 ms between two. */
-const PAUSE_MS = 100;
+import { opusPacketSamples } from '../../src/audio/opus-packet.ts';
+import type { TestClient } from './client.ts';
 
-/** Returns when pauses began, ms since the first frame. @param heardAtMs time of each frame */
-export function pausesOf(heardAtMs: number[]): number[] {
-  const [firstMs = 0] = heardAtMs;
-  return heardAtMs
-    .slice(0, -1)
-    .filter((atMs, index) => heardAtMs[index + 1]! - atMs > PAUSE_MS)
-    .map((atMs) => atMs - firstMs);
+/** Silence between two packets that counts as a pause, ms: more than the machine alone causes. */
+const PAUSE_MS = 80;
+
+/** Notes when a listener of Opus hears nothing. @returns a function that tells when each pause began, ms since the first packet */
+export function watchPauses(listener: TestClient): () => number[] {
+  const pauses: number[] = [];
+  let [firstMs, endMs] = [NaN, Infinity];
+  listener.onFrame = (packet) => {
+    const nowMs = performance.now();
+    if (Number.isNaN(firstMs)) firstMs = nowMs;
+    if (nowMs - endMs > PAUSE_MS) pauses.push(endMs - firstMs);
+    endMs = nowMs + (opusPacketSamples(packet) ?? 0) / 48;
+  };
+  return () => pauses;
 }

@@ -101,7 +101,7 @@ test('listeners of an attack must hear it, and be sent no padding', () => {
   expect(isWithin(padded, hears(500 * 5 * 260), 1)).toBe(true);
   expect(isWithin(padded, hears(0), 1)).toBe(false);
   expect(isWithin(padded, hears(500 * 5 * 65_536), 1)).toBe(false);
-  expect(rowOf('flood', hears(1e6), true)).toContain('2.0 MB; 1.0 MB to listeners |');
+  expect(rowOf('flood', hears(1e6), true)).toContain('2.0 MB; 1000 kB to listeners |');
 });
 
 test('all connections of a free account are held to the goals of one attacker', () => {
