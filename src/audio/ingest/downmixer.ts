@@ -1,6 +1,9 @@
 import { crossFade } from '../ramps.ts';
 import { downmix } from '../samples.ts';
 
+/** Length of the cross-fade from the second channel to the mean of both, samples. */
+const FADE_SAMPLES = 240;
+
 /**
  * Mixes interleaved channels down to one. The second of two channels is taken whole as long as the first has been digitally silent
  * since the beginning: 32-bit samples of one channel whose lower 16 bits are zero have the same bytes as such 16-bit samples.
@@ -8,6 +11,8 @@ import { downmix } from '../samples.ts';
 export class Downmixer {
   readonly #channels: number;
   #isFirstSilent: boolean;
+  /** True if the second channel has sounded while the first was silent. */
+  #hasSecondSounded = false;
 
   constructor(channels: number) {
     this.#channels = channels;
@@ -22,9 +27,13 @@ export class Downmixer {
       if (samples[2 * i] !== 0) this.#isFirstSilent = false;
       second[i] = samples[2 * i + 1]!;
     }
-    if (this.#isFirstSilent) return second;
+    if (this.#isFirstSilent) {
+      this.#hasSecondSounded ||= second.some((sample) => sample !== 0);
+      return second;
+    }
     const mean = downmix(samples, 2);
-    crossFade(mean, second);
+    // A beginning of both is not faded.
+    if (this.#hasSecondSounded) crossFade(mean.subarray(0, FADE_SAMPLES), second);
     return mean;
   }
 }

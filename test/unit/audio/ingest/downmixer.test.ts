@@ -8,9 +8,8 @@ const both = (first: number, second: number, samples = 4) =>
 const mixed = (downmixer: Downmixer, samples: Float32Array) => [...downmixer.process(samples)];
 
 test('two channels: their mean', () => {
-  expect(mixed(new Downmixer(2), both(0.5, 0.25))).toHaveLength(4);
   const downmixer = new Downmixer(2);
-  downmixer.process(both(0.5, 0.25));
+  expect(mixed(downmixer, both(0.25, 0.5))).toEqual([0.375, 0.375, 0.375, 0.375]);
   expect(mixed(downmixer, both(0.5, 0.25))).toEqual([0.375, 0.375, 0.375, 0.375]);
 });
 
@@ -19,6 +18,21 @@ test('a first channel that is silent from the beginning: the second as it is', (
   expect(mixed(downmixer, both(0, 0.5))).toEqual([0.5, 0.5, 0.5, 0.5]);
   expect(mixed(downmixer, both(0, 0))).toEqual([0, 0, 0, 0]);
   expect(mixed(downmixer, both(0, -0.5))).toEqual([-0.5, -0.5, -0.5, -0.5]);
+});
+
+test('both channels begin after silence: their mean at once', () => {
+  const downmixer = new Downmixer(2);
+  downmixer.process(both(0, 0));
+  expect(mixed(downmixer, both(0.5, 0.25))).toEqual([0.375, 0.375, 0.375, 0.375]);
+});
+
+test('a first channel that begins long after the second: fades to the mean within 5 ms', () => {
+  const downmixer = new Downmixer(2);
+  downmixer.process(both(0, 0.5));
+  const faded = downmixer.process(both(0.25, 0.5, 480));
+  expect(faded[0]).toBe(0.5);
+  expect(faded[120]).toBe(0.4375);
+  expect(new Set(faded.subarray(240))).toEqual(new Set([0.375]));
 });
 
 test('a first channel that begins later: fades to the mean, which stays', () => {
