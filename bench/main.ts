@@ -46,12 +46,17 @@ async function measureTable({ scenarios, seconds, profileDir }: Options, signal:
   print(reportFoot(rows));
 }
 
+/** Returns the rows to compare with another checkout: those of the table and of speech with pauses, or those that the options name. */
+function scenariosAgainst({ scenarios, parts }: Options): Scenario[] {
+  if (scenarios !== TABLE) return scenarios;
+  return parts.includes('table') ? [...TABLE, ...PAUSING] : PAUSING;
+}
+
 async function run(options: Options, signal: AbortSignal) {
   pinLoad();
   if (options.against) {
     const { seconds, against } = options;
-    const scenarios = options.scenarios === TABLE ? [...TABLE, ...PAUSING] : options.scenarios;
-    await reportAgainst(print, scenarios, against, { seconds, signal });
+    await reportAgainst(print, scenariosAgainst(options), against, { seconds, signal });
     return;
   }
   for (const part of options.parts) {

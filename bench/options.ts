@@ -47,7 +47,7 @@ One row of the table, and nothing else, with any of these:
 For all:
   --seconds T      length of each measured window (4)
   --cpu-prof DIR   write a CPU profile of the gateway to DIR, and measure neither latency nor floor
-  --against DIR    CPU of these rows by turns with the checkout in DIR, and nothing else
+  --against DIR    CPU of these rows by turns with the checkout in DIR, and nothing else; with --only pauses, of speech with pauses alone
   --pairs N        windows of each of the two for a row (7)
   --attack-seconds T  length of each attack (10)
   --rows N-M       of the hostile part only these rows (all, which writes docs/hostile.md)
