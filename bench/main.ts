@@ -46,10 +46,10 @@ async function measureTable({ scenarios, seconds, profileDir }: Options, signal:
   print(reportFoot(rows));
 }
 
-/** Returns the rows to compare with another checkout: those of the table and of speech with pauses, or those that the options name. */
+/** Returns the rows to compare with another checkout: those that the options name, or those of the parts `table` and `pauses`. */
 function scenariosAgainst({ scenarios, parts }: Options): Scenario[] {
   if (scenarios !== TABLE) return scenarios;
-  return parts.includes('table') ? [...TABLE, ...PAUSING] : PAUSING;
+  return [...(parts.includes('table') ? TABLE : []), ...(parts.includes('pauses') ? PAUSING : [])];
 }
 
 async function run(options: Options, signal: AbortSignal) {

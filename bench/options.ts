@@ -19,6 +19,9 @@ const PARTS = [
 ] as const;
 type Part = (typeof PARTS)[number];
 
+/** Values of `--only` beside `--against`. */
+const COMPARED: (string | undefined)[] = [undefined, 'table', 'pauses'];
+
 export type Options = {
   /** Measurements to make. */
   parts: readonly Part[];
@@ -47,7 +50,7 @@ One row of the table, and nothing else, with any of these:
 For all:
   --seconds T      length of each measured window (4)
   --cpu-prof DIR   write a CPU profile of the gateway to DIR, and measure neither latency nor floor
-  --against DIR    CPU of these rows by turns with the checkout in DIR, and nothing else; with --only pauses, of speech with pauses alone
+  --against DIR    CPU of these rows by turns with the checkout in DIR, and nothing else; with --only, table or pauses
   --pairs N        windows of each of the two for a row (7)
   --attack-seconds T  length of each attack (10)
   --rows N-M       of the hostile part only these rows (all, which writes docs/hostile.md)
@@ -81,6 +84,9 @@ export function readOptions(args: string[]): Options {
   const given = { rooms, peers, speakers, delivery, hear };
   const isOne = Object.values(given).some((value) => value !== undefined);
   const isTable = isOne || values['cpu-prof'] !== undefined;
+  if (values.against !== undefined && !isOne && !COMPARED.includes(values.only)) {
+    throw new Error('--against measures --only table or pauses, or both');
+  }
   return {
     parts: readParts(isTable ? 'table' : values.only),
     scenarios: isOne ? [{ ...readScenario(given), isInStep: values['in-step'] }] : TABLE,

@@ -75,7 +75,7 @@ export class ClientAudio {
   #isToldUnknown = false;
   #peer: WebSocketPeer | undefined;
   #saved: Promise<void> = Promise.resolve();
-  /** True if the kind of audio that came first was stored, because it decides what the client is sent. */
+  /** True if the kind of audio that came first is stored, or about to be, because it decides what the client is sent. */
   #isChoiceStored: boolean;
   /** Dropped and concealed audio in earlier rooms, ms. */
   #before = { droppedMs: 0, concealedMs: 0 };
@@ -152,7 +152,10 @@ export class ClientAudio {
     const isFormatUnknown =
       this.#preferences.out === undefined && this.input.isFormatUnknown(clock);
     if (isFormatUnknown) return false;
-    if (this.#intake.soundSent()) this.#storeChoice();
+    if (this.#intake.soundSent()) {
+      this.#isChoiceStored = true;
+      this.#storeChoice();
+    }
     return true;
   }
 
@@ -161,7 +164,6 @@ export class ClientAudio {
     this.#turn.take(() => {
       // The client may have left, or closed, in the meantime.
       if (this.#intake.firstHeard === undefined) return;
-      this.#isChoiceStored = true;
       this.#saved = this.#client.settingsChanged();
     });
   }

@@ -303,7 +303,7 @@ describe('speech through the gateway', () => {
       for (const sound of [await decodeOpus(opus), await joinSamples(PCM_16_KHZ, pcm)]) {
         const offDb = levelOverSpeechDb(sound);
         const likeness = likenessInPieces(sound);
-        const isRight = Math.abs(offDb) < 3 && likeness > 0.6;
+        const isRight = Math.abs(offDb) < 3 && likeness > 0.7;
         expect({ name, audio, offDb, likeness, isRight }).toMatchObject({ isRight: true });
       }
     }

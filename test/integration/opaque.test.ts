@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { counters } from '../../src/counters.ts';
-import { leaseKeys } from '../../src/store/keys.ts';
+import { leaseSettingsKey } from '../../src/store/keys.ts';
 import type { TestClient } from '../support/client.ts';
 import { eventually, openTestGateway, type TestGateway } from '../support/gateway.ts';
 import { seededRandom } from '../support/random.ts';
@@ -243,7 +243,7 @@ describe.each(['one node', 'two nodes'])('on %s', (where) => {
     await play(opus, tone);
     await eventually('known sound is heard', () => first.frames.length === tone.length);
     const store = await openStore(redis);
-    const stored = () => store.run((client) => client.hGet(leaseKeys(id)[3]!, 'first'));
+    const stored = () => store.run((client) => client.hGet(leaseSettingsKey(id), 'first'));
     await expect.poll(stored).toContain('"first_heard":"sound"');
 
     const { session_id, resume_token } = await first.next('welcome');

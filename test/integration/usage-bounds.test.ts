@@ -4,7 +4,7 @@ import { DEFAULT_TIMINGS } from '../../config/timings.ts';
 import { MAX_SETTINGS_BYTES } from '../../src/session/audio-settings.ts';
 import {
   hourRecordsKey,
-  leaseKeys,
+  leaseSettingsKey,
   minuteKey,
   minuteRecordsKey,
   resumeKey,
@@ -171,8 +171,7 @@ describe('"In Redis" of the section "Memory of Redis" in SECURITY.md', () => {
     const holders = peers.map((peer) => ({ accountId: ACCOUNT, peer, connectionId: randomUUID() }));
     for (const holder of holders) await leases.admit(holder, peers.length, false, session);
     const { text, inRedis } = memoryRow('session and settings');
-    const [settingsKey] = leaseKeys(ACCOUNT).slice(3);
-    const ofConnected = (await bytesOf(store, settingsKey!)) / peers.length;
+    const ofConnected = (await bytesOf(store, leaseSettingsKey(ACCOUNT))) / peers.length;
     await leases.release(holders[0]!, 15_000);
     const ofLost = await bytesOf(store, resumeKey(ACCOUNT, peers[0]!));
     for (const bytes of [ofConnected, ofLost]) {

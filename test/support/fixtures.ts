@@ -53,19 +53,35 @@ export const levelOverSpeechDb = (heard: Float32Array): number =>
 
 /** Length of the pieces of {@link likenessInPieces}, ms. */
 const PIECE_MS = 260;
-/** Greatest shift of a piece: speech is held at first, and nothing is heard of its pauses. */
-const MAX_SHIFT_MS = 450;
+/** Times by which the whole may be late or early: speech is held at first, and nothing is heard of its pauses. */
+const SHIFTS_MS = [0, 200, -200];
+/** Likeness from which no better time is searched. */
+const ALIKE = 0.9;
 
 /**
- * Likeness (0…1) of the speech and a sound out of a gateway in real time: each piece of the speech may come up to 450 ms earlier or later than in the
- * recording. Pieces count by their energy.
+ * Likeness (0…1) of the speech and a sound out of a gateway in real time: each piece of the speech may come up to 250 ms earlier or later than in the
+ * recording, and the whole 200 ms. Pieces count by their energy.
  */
 export function likenessInPieces(heard: Float32Array): number {
+  let most = 0;
+  for (const shiftMs of SHIFTS_MS) {
+    if (most < ALIKE) most = Math.max(most, likenessAround(heard, shiftMs));
+  }
+  return most;
+}
+
+/** The same, with the whole late by `shiftMs`. */
+function likenessAround(heard: Float32Array, shiftMs: number): number {
   const [reference, slow] = [Float64Array.from(decimate(SPEECH, 2)), decimate(heard, 6)];
   const pieceSamples = (PIECE_MS * COMPARED_RATE_HZ) / 1000;
-  const most = (MAX_SHIFT_MS * COMPARED_RATE_HZ) / 1000;
+  const [most, shift] = [MAX_LATE_MS, shiftMs].map((ms) => (ms * COMPARED_RATE_HZ) / 1000) as [
+    number,
+    number,
+  ];
   // With silence behind it, so that each piece can be compared anywhere.
-  const sound = new Float64Array(Math.max(slow.length, reference.length + most) + pieceSamples);
+  const sound = new Float64Array(
+    Math.max(slow.length, reference.length + most + Math.abs(shift)) + pieceSamples,
+  );
   sound.set(slow);
   const energyUpTo = new Float64Array(sound.length + 1);
   for (let i = 0; i < sound.length; i += 1) energyUpTo[i + 1] = energyUpTo[i]! + sound[i]! ** 2;
@@ -74,7 +90,8 @@ export function likenessInPieces(heard: Float32Array): number {
     const piece = reference.subarray(from, from + pieceSamples);
     const pieceEnergy = energyOf(piece);
     let best = 0;
-    for (let at = Math.max(0, from - most); at < from + most; at += 1) {
+    const middle = from + shift;
+    for (let at = Math.max(0, middle - most); at < middle + most; at += 1) {
       const product = productOf(piece, sound, at);
       if (product <= 0) continue;
       const difference = energyUpTo[at + pieceSamples]! - energyUpTo[at]!;

@@ -32,9 +32,9 @@ const FRAMES = 12;
 const EVERY = 3;
 /** Number of frames after which the measurement is given up. */
 const MAX_FRAMES = 300;
-/** Time after which a frame is not awaited any more: it waits for its own. */
+/** Time after which a frame is given up: the gateway holds it until it is due. */
 const MAX_WAIT_MS = 10 * FRAME_MS;
-/** File with which the way of a frame begins that does not wait. */
+/** First file on the way of a frame that is not held. */
 const FIRST = 'session/turns.ts';
 
 /** Has a method of all objects of a class call `before` first, and what that returns when the method has returned. */

@@ -8,8 +8,8 @@ import { Metrics } from '../../src/http/metrics.ts';
 import { CLOSE_CODES } from '../../src/protocol/close-codes.ts';
 
 /**
- * Names that operators, dashboards, other nodes and clients may use, as of this list. None of them may go; a name that is new is held
- * from when it is in the list. Not in it are:
+ * Names that operators, dashboards, other nodes and clients may use, none of which may go. A new name is not held until it
+ * is added here. Not in the list are:
  * - metrics of the process and of Node, which prom-client names, and values of labels
  * - what the keys, channels and messages on the bus hold
  * - types and fields of messages to and from clients, parameters of `/ws`, audio formats (test/unit/docs.test.ts and the tables of docs/protocol.md)

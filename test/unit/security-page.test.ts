@@ -115,8 +115,7 @@ describe('memory of Redis', () => {
   test('numbers and sums follow from the limits', () => {
     expect(minutes.number).toBe(MAX_RECORDS_A_DAY.minutes - 1 + ROOMS + MINUTES_A_DAY);
     expect(minutes.words).toContain(`\`USAGE_KEEP_DAYS\` (${USAGE_KEEP_DAYS})`);
-    // One more field says that the whole day is in it.
-    expect(hours.number).toBe(MAX_RECORDS_A_DAY.hours - 1 + ROOMS + HOURS_A_DAY + 1);
+    expect(hours.number).toBe(MAX_RECORDS_A_DAY.hours - 1 + ROOMS + HOURS_A_DAY);
     expect(counts.number).toBe(ROOMS);
     expect(events.number).toBe(WEBHOOK_MAX_EVENTS);
     const { burst, perSecond } = connectRate(maxCcu);

@@ -1,7 +1,7 @@
 import { crossFade } from '../ramps.ts';
 import { downmix } from '../samples.ts';
 
-/** Length of the cross-fade from the second channel to the mean of both, samples. */
+/** Length of the cross-fade from the second channel to the mean of both, samples: 5 ms at 48 kHz. */
 const FADE_SAMPLES = 240;
 
 /**
@@ -22,18 +22,25 @@ export class Downmixer {
   /** Returns the next samples of one channel. */
   process(samples: Float32Array): Float32Array {
     if (!this.#isFirstSilent) return downmix(samples, this.#channels);
-    const second = new Float32Array(samples.length / 2);
-    for (let i = 0; i < second.length; i += 1) {
-      if (samples[2 * i] !== 0) this.#isFirstSilent = false;
-      second[i] = samples[2 * i + 1]!;
+    const mixed = downmix(samples, 2);
+    let begin = 0;
+    for (; begin < mixed.length && samples[2 * begin] === 0; begin += 1) {
+      mixed[begin] = samples[2 * begin + 1]!;
+      if (mixed[begin] !== 0) this.#hasSecondSounded = true;
     }
-    if (this.#isFirstSilent) {
-      this.#hasSecondSounded ||= second.some((sample) => sample !== 0);
-      return second;
-    }
-    const mean = downmix(samples, 2);
+    if (begin === mixed.length) return mixed;
+    this.#isFirstSilent = false;
     // A beginning of both is not faded.
-    if (this.#hasSecondSounded) crossFade(mean.subarray(0, FADE_SAMPLES), second);
-    return mean;
+    if (this.#hasSecondSounded) fadeFromSecond(mixed, samples, begin);
+    return mixed;
   }
+}
+
+/** Cross-fades from the second channel to the mean of both, from the sample on with which the first begins. */
+function fadeFromSecond(mean: Float32Array, samples: Float32Array, begin: number): void {
+  const faded = mean.subarray(begin, begin + FADE_SAMPLES);
+  crossFade(
+    faded,
+    faded.map((_, i) => samples[2 * (begin + i) + 1]!),
+  );
 }

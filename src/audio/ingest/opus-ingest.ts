@@ -51,7 +51,7 @@ export class OpusIngest implements Ingest {
 
   push(message: Buffer, atMs: number): void {
     const durationSamples = opusPacketSamples(message);
-    // The limit of longer durations is higher.
+    // A shorter packet is not too long, whatever its duration.
     const mayBeTooLong = durationSamples !== undefined && message.length > MAX_BYTES_PER_20_MS;
     const packet = mayBeTooLong ? boundedOpusPacket(message, durationSamples) : message;
     if (durationSamples === undefined || !packet || !this.#measure(packet, durationSamples)) {

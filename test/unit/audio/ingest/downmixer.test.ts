@@ -26,13 +26,21 @@ test('both channels begin after silence: their mean at once', () => {
   expect(mixed(downmixer, both(0.5, 0.25))).toEqual([0.375, 0.375, 0.375, 0.375]);
 });
 
-test('a first channel that begins long after the second: fades to the mean within 5 ms', () => {
+test('a first channel that begins long after the second: fades to the mean within 240 samples', () => {
   const downmixer = new Downmixer(2);
   downmixer.process(both(0, 0.5));
   const faded = downmixer.process(both(0.25, 0.5, 480));
   expect(faded[0]).toBe(0.5);
   expect(faded[120]).toBe(0.4375);
   expect(new Set(faded.subarray(240))).toEqual(new Set([0.375]));
+});
+
+test('a first channel that begins within a message: fades from there on', () => {
+  const silent = both(0, 0.5, 480);
+  const faded = new Downmixer(2).process(Float32Array.of(...silent, ...both(0.25, 0.5, 480)));
+  expect(new Set(faded.subarray(0, 481))).toEqual(new Set([0.5]));
+  expect(faded[600]).toBe(0.4375);
+  expect(new Set(faded.subarray(720))).toEqual(new Set([0.375]));
 });
 
 test('a first channel that begins later: fades to the mean, which stays', () => {
