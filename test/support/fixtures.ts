@@ -70,7 +70,7 @@ export function likenessInPieces(heard: Float32Array): number {
   return most;
 }
 
-/** The same, with the whole late by `shiftMs`. */
+/** Likeness in pieces of a sound that is late by `shiftMs` as a whole. */
 function likenessAround(heard: Float32Array, shiftMs: number): number {
   const [reference, slow] = [Float64Array.from(decimate(SPEECH, 2)), decimate(heard, 6)];
   const pieceSamples = (PIECE_MS * COMPARED_RATE_HZ) / 1000;
