@@ -20,13 +20,13 @@ const SLOWEST_FILES = 10;
  */
 const SUITES = {
   short: {
-    check: 0.5,
+    check: 0.6,
     unit: 0.4,
     simulation: 1.4,
     waiting: 1.85,
     listening: 1.05,
     hearing: 1.1,
-    e2e: 1.7,
+    e2e: 1.6,
   },
   long: { long: 20 },
   deploy: { deploy: 45 },
