@@ -111,7 +111,7 @@ export function drawBars({ title, unit, series, rows }: Bars, theme: keyof typeo
   });
   function drawBar({ value, until, remark }: Bar, j: number, top: number): string[] {
     const end = LEFT + Math.max(value, until ?? 0) * scale;
-    const note = [`${value} ${unit}`, ...(remark ? [remark] : [])].join(', ');
+    const note = [`${value.toFixed(1)} ${unit}`, ...(remark ? [remark] : [])].join(', ');
     const line = `<line x1="${LEFT}" x2="${round(end)}" y1="${top + 6}" y2="${top + 6}" stroke="${bars[j]}"/>`;
     return [
       ...(until === undefined ? [] : [line]),
