@@ -64,7 +64,7 @@ export const CLOSE_MEANINGS: Readonly<
   Record<Exclude<ErrorCode, RestCode>, { when: string; client: string }>
 > = {
   message_too_big: { when: 'a message over 64 KiB', client: 'fix' },
-  internal_error: { when: 'a fault of ours', client: 'retry with back-off' },
+  internal_error: { when: 'a fault of the gateway', client: 'retry with back-off' },
   draining: { when: 'this node is going away', client: 'reconnect at once, with jitter' },
   overloaded: {
     when: 'the node is overloaded, short of a resource or draining, or Redis is unreachable',
@@ -79,7 +79,7 @@ export const CLOSE_MEANINGS: Readonly<
   minutes_exhausted: { when: "the month's minutes are used up", client: 'wait for `resets_at`' },
   forbidden: {
     when: 'account suspended; token is for another peer; removed by an operator',
-    client: 'no retry',
+    client: 'do not retry',
   },
   heartbeat_timeout: { when: 'no frame and no pong for 30 s', client: 'reconnect' },
   replaced: { when: 'same `peer` connected again', client: 'do not retry' },
