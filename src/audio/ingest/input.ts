@@ -344,6 +344,7 @@ export class AudioInput {
       return;
     }
     if (look === 'changed' && !open.file) open.check.lookSoon();
+    if (look === 'other') open.check.lookAnew();
     const isDue = atMs >= open.check.dueAtMs;
     const found = typeof look === 'object' ? look : undefined;
     // Samples after an unknown format begin with this message: the earlier bytes must not shift

@@ -83,3 +83,15 @@ export function areOddFloats(
     length >= LEAST_WIDE_FLOATS && 2 * louder >= length && negative > length * LEAST_SHARE_OF_SIGN
   );
 }
+
+/** Maximum share of floats that do not occur in sound, of the few that are looked at. */
+const MOST_ABSURD_SHARE_OF_FEW = 0.05;
+
+/** Returns true for bytes that are no floats of sound, because too many are too large or too small. */
+export function areAbsurdFloats(bytes: Buffer): boolean {
+  let absurd = 0;
+  for (let at = 0; at + 4 <= bytes.length; at += 4) {
+    if (!isFloatSample(bytes.readFloatLE(at))) absurd += 1;
+  }
+  return absurd * 4 > bytes.length * MOST_ABSURD_SHARE_OF_FEW;
+}

@@ -23,6 +23,8 @@ export class FormatCheck {
   #observed: string | undefined;
   #timesObserved = 0;
   #reported: string | undefined;
+  /** True if the running check began when the messages had changed. */
+  #isAnew = false;
 
   /** @param isDeclared true if the client has declared the format */
   constructor(format: InputFormat, isDeclared: boolean, turns: WeighingTurns) {
@@ -41,11 +43,23 @@ export class FormatCheck {
   /** Ends a running check, because part of the stream is skipped: checked messages must be consecutive. */
   skip(): void {
     this.#detector = undefined;
+    this.#isAnew = false;
   }
 
   /** Starts a check with the next message. */
   lookSoon(): void {
     this.dueAtMs = 0;
+  }
+
+  /**
+   * Starts a check with this message, which is of another kind than those before it, unless a running check began with such a message or
+   * has observed another format.
+   */
+  lookAnew(): void {
+    if (this.isRunning && (this.#isAnew || this.#timesObserved > 0)) return;
+    this.skip();
+    this.lookSoon();
+    this.#isAnew = true;
   }
 
   /** Checks a message that comes at {@link dueAtMs} or later. @returns the other format of the stream when it is clear, once for each format */
@@ -59,7 +73,7 @@ export class FormatCheck {
     const isContradiction = isSure && observed !== this.#format;
     if (!isContradiction) {
       this.#timesObserved = 0;
-      this.#detector = undefined;
+      this.skip();
       this.dueAtMs = nowMs + (this.#hasBeenChecked ? CHECK_EVERY_MS : CHECK_SOON_MS);
       this.#hasBeenChecked = true;
       return undefined;

@@ -1,10 +1,11 @@
 import type { Detection } from './explanations.ts';
 
 /**
- * Comparison of a message with those before it: as before; of another shape, so that the format should be weighed again; hardly of the
- * format, so that listeners should not hear it before that; or the format to which the stream has changed.
+ * Comparison of a message with those before it: as before; of another shape, so that the format should be weighed again; of other content,
+ * so that the format should be weighed from this message on; hardly of the format, so that listeners should not hear it before that; or the
+ * format to which the stream has changed.
  */
-export type Look = 'as_before' | 'changed' | 'wrong' | Detection;
+export type Look = 'as_before' | 'changed' | 'other' | 'wrong' | Detection;
 
 /** Checks each message of a stream whose format was detected. The hot path: takes some microseconds per message. */
 export type FormatGuard = {

@@ -1,5 +1,4 @@
 import { opusPacketSamples, UnvoicedCopies } from '../../opus-packet.ts';
-import { unexplainedBitsPerByte } from './description-length.ts';
 import { ForeignShapes } from './foreign-shapes.ts';
 import type { FormatGuard, Look } from './format-guard.ts';
 
@@ -101,37 +100,4 @@ export class OpusGuard implements FormatGuard {
     this.#sinceOdd = 0;
     return isSecond ? 'wrong' : 'changed';
   }
-}
-
-/** Minimum decrease of the unexplained bits a byte from which a message may be of a known format. */
-const SIMPLER_BY_BITS = 0.3;
-/** Number of bytes of a message that are read. */
-const LOOKED_AT_BYTES = 256;
-/** Number of consecutive messages that begin as equal Opus packets from which they may be Opus. */
-const ALIKE_PACKETS = 3;
-
-/** Guard of opaque streams: notices messages that may be of a known format after all. */
-export class OpaqueGuard implements FormatGuard {
-  #leastBits = Infinity;
-  #configuration = -1;
-  #alike = 0;
-
-  learn(message: Buffer): void {
-    this.look(message);
-  }
-
-  look(message: Buffer): Look {
-    const configuration = opusPacketSamples(message) === undefined ? -1 : message[0]! >> 2;
-    this.#alike = configuration === this.#configuration ? this.#alike + 1 : 1;
-    this.#configuration = configuration;
-    if (configuration !== -1 && this.#alike === ALIKE_PACKETS) return 'changed';
-    if (message.length < LOOKED_AT_BYTES) return 'as_before';
-    const bits = unexplainedBitsPerByte(message.subarray(0, LOOKED_AT_BYTES));
-    if (bits > this.#leastBits - SIMPLER_BY_BITS) return 'as_before';
-    const isFirst = this.#leastBits === Infinity;
-    this.#leastBits = bits;
-    return isFirst ? 'as_before' : 'changed';
-  }
-
-  reassure(): void {}
 }

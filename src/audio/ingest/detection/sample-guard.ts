@@ -1,7 +1,7 @@
 import type { SampleCodec, SampleFormat } from '../../format.ts';
 import { bytesToNext, frameBytesOf, openSampleReader } from '../../samples.ts';
 import { readAsSamples, unexplainedBitsPerByte } from './description-length.ts';
-import { MOST_FLOAT } from './float-sizes.ts';
+import { areAbsurdFloats } from './float-sizes.ts';
 import type { FormatGuard, Look } from './format-guard.ts';
 import { impossibleShareOf } from './g722-codes.ts';
 import { RateWatch } from './rate-watch.ts';
@@ -42,8 +42,6 @@ const LEAST_CLIPPED_SHARE = 0.05;
 const LEAST_RANGE = 1;
 /** Maximum share of G.722 codes that no encoder produces: one in 16 of random bytes. */
 const MOST_IMPOSSIBLE_SHARE = 0.02;
-/** Maximum share of floats that do not occur in sound. */
-const MOST_ABSURD_SHARE = 0.05;
 
 /** Ratio of the length of a message to those before it, either way, that suggests another sample rate. */
 const OTHER_LENGTH = 1.3;
@@ -137,7 +135,7 @@ export class SampleGuard implements FormatGuard {
   #isSuspect(own: Buffer, ownBits: number, bytes: Buffer): boolean {
     const { codec } = this.#format;
     this.#bits = ownBits;
-    if (ownBits > this.#mostBits || (codec === 'pcm_f32le' && isAbsurd(own))) return true;
+    if (ownBits > this.#mostBits || (codec === 'pcm_f32le' && areAbsurdFloats(own))) return true;
     const leastExcess = SUSPECT_BY_BITS + SUSPECT_BY_BITS_OF_ONE_BYTE / bytes.length;
     if (ownBits < LEAST_SUSPECT_BITS) return false;
     let best = unexplainedBitsPerByte(bytes);
@@ -156,7 +154,7 @@ export class SampleGuard implements FormatGuard {
     if (bytes.length < LEAST_JUDGED_BYTES) return false;
     this.#suspect = [];
     const judged = bytes.subarray(0, MOST_JUDGED_BYTES);
-    const isRead = codec !== 'g722' && !(codec === 'pcm_f32le' && isAbsurd(judged));
+    const isRead = codec !== 'g722' && !(codec === 'pcm_f32le' && areAbsurdFloats(judged));
     const samples = isRead ? openSampleReader(codec)(judged) : undefined;
     if (samples && isClipped(samples, this.#format.channels)) return false;
     const hypotheses = readAsSamples(judged);
@@ -196,16 +194,6 @@ function middleOf(bytes: Buffer, unitBytes: number): Buffer {
   const units = Math.floor(Math.min(bytes.length, LOOKED_AT_BYTES) / unitBytes);
   const skipped = Math.floor((bytes.length - units * unitBytes) / 2 / unitBytes);
   return bytes.subarray(skipped * unitBytes, (skipped + units) * unitBytes);
-}
-
-/** True for floats of which too many do not occur in sound. */
-function isAbsurd(bytes: Buffer): boolean {
-  let absurd = 0;
-  for (let at = 0; at + 4 <= bytes.length; at += 4) {
-    const size = Math.abs(bytes.readFloatLE(at));
-    if (size !== 0 && !(size > 1e-30 && size < MOST_FLOAT)) absurd += 1;
-  }
-  return absurd * 4 > bytes.length * MOST_ABSURD_SHARE;
 }
 
 /** True for values distributed as in random bytes; sound is not, nor is noise, which would clip at that level. */

@@ -1,0 +1,125 @@
+import { opusPacketSamples } from '../../opus-packet.ts';
+import { type Rate, TokenBucket } from '../../../token-bucket.ts';
+import type { SampleCodec } from '../../format.ts';
+import { areAbsurdFloats } from './float-sizes.ts';
+import type { FormatGuard, Look } from './format-guard.ts';
+import { quickEstimate } from './quick-bits.ts';
+import { isDigitalSilence } from './silence.ts';
+
+/** Number of consecutive messages that begin as equal Opus packets from which they may be Opus. */
+const ALIKE_PACKETS = 3;
+
+/** Number of bytes that are read: a whole number of samples of each codec. Shorter messages are read together. */
+const LOOKED_AT_BYTES = 240;
+/** Minimum time from one reading to the messages of the next, ms, because readings take more time than all else. */
+const LEAST_BETWEEN_READS_MS = 15;
+/** Codecs as which the bytes are read. */
+const READINGS: readonly SampleCodec[] = [
+  'pcm_s16le',
+  'pcm_s16be',
+  'pcmu',
+  'pcma',
+  'pcm_f32le',
+  'pcm_u8',
+  'pcm_s24le',
+  'pcm_s32le',
+  'g722',
+];
+const NOTHING: Buffer = Buffer.alloc(0);
+/** Bits a byte of a reading that explains nothing. */
+const UNEXPLAINED_BITS = 8;
+/** Difference from the usual bits a byte of a reading from which the format may be another; more for bytes whose readings vary. */
+const OTHER_BY_BITS = 0.3;
+const OTHER_BY_DEVIATIONS = 4;
+/** Time in which the usual bits follow those of the messages, ms. */
+const FOLLOWING_MS = 2000;
+
+/** Minimum time between alarms, ms: a check takes about as long. */
+const LEAST_BETWEEN_MS = 250;
+/** Number of alarms at once, and per second: each may cause a check, which takes some milliseconds. */
+const ALARMS: Rate = { perSecond: 0.2, burst: 5 };
+
+/**
+ * Guard of opaque streams: notices messages that may be of a known format after all. Samples of G.711 and floats have almost as many
+ * different bytes as encrypted data, so the bytes are read as samples of each codec, and the bits of each reading are compared with those
+ * of the messages before.
+ */
+export class OpaqueGuard implements FormatGuard {
+  #configuration = -1;
+  #alike = 0;
+  /** Bytes of messages that are too short to be read by themselves. */
+  #kept: Buffer = NOTHING;
+  /** Usual bits a byte of each reading, and their mean deviation from it; empty before the first. */
+  readonly #usual: number[] = [];
+  readonly #deviations: number[] = [];
+  #reads = 0;
+  #readAtMs = -Infinity;
+  #alarmAtMs = -Infinity;
+  readonly #alarms = new TokenBucket(ALARMS, 0);
+
+  learn(message: Buffer, atMs: number): void {
+    this.#beginsAsOpus(message);
+    this.#isOther(message, atMs);
+  }
+
+  look(message: Buffer, _startsAtBytes: number, atMs: number): Look {
+    const mayBeOpus = this.#beginsAsOpus(message);
+    if (this.#isOther(message, atMs) && this.#mayAlarm(atMs)) return 'other';
+    return mayBeOpus ? 'changed' : 'as_before';
+  }
+
+  reassure(): void {}
+
+  /** Returns true for the last of a number of consecutive messages that begin as equal Opus packets. */
+  #beginsAsOpus(message: Buffer): boolean {
+    const configuration = opusPacketSamples(message) === undefined ? -1 : message[0]! >> 2;
+    this.#alike = configuration === this.#configuration ? this.#alike + 1 : 1;
+    this.#configuration = configuration;
+    return configuration !== -1 && this.#alike === ALIKE_PACKETS;
+  }
+
+  /** Returns true if the content of a message, with that of short ones before it, differs from that of earlier messages. */
+  #isOther(message: Buffer, atMs: number): boolean {
+    // Digital silence is of any format, and is not heard.
+    if (isDigitalSilence(message)) return false;
+    if (this.#kept.length === 0 && atMs - this.#readAtMs < LEAST_BETWEEN_READS_MS) return false;
+    const bytes = this.#kept.length === 0 ? message : Buffer.concat([this.#kept, message]);
+    if (bytes.length < LOOKED_AT_BYTES) {
+      this.#kept = bytes;
+      return false;
+    }
+    this.#kept = NOTHING;
+    return this.#read(bytes.subarray(0, LOOKED_AT_BYTES), atMs);
+  }
+
+  /** Reads bytes as each codec. @returns true if a reading differs from the usual */
+  #read(bytes: Buffer, atMs: number): boolean {
+    this.#reads += 1;
+    const followed = (atMs - this.#readAtMs) / FOLLOWING_MS;
+    const share = Math.min(1, Math.max(1 / this.#reads, followed));
+    this.#readAtMs = atMs;
+    let isOther = false;
+    for (const [i, codec] of READINGS.entries()) {
+      const bits = bitsOf(bytes, codec);
+      const usual = this.#usual[i] ?? bits;
+      const deviation = this.#deviations[i] ?? 0;
+      const difference = Math.abs(bits - usual);
+      if (difference > OTHER_BY_BITS + OTHER_BY_DEVIATIONS * deviation) isOther = true;
+      this.#usual[i] = usual + share * (bits - usual);
+      this.#deviations[i] = deviation + share * (difference - deviation);
+    }
+    return isOther;
+  }
+
+  #mayAlarm(atMs: number): boolean {
+    if (atMs - this.#alarmAtMs < LEAST_BETWEEN_MS || this.#alarms.take(1, atMs) < 0) return false;
+    this.#alarmAtMs = atMs;
+    return true;
+  }
+}
+
+/** Returns the bits a byte of a reading. */
+function bitsOf(bytes: Buffer, codec: SampleCodec): number {
+  if (codec === 'pcm_f32le' && areAbsurdFloats(bytes)) return UNEXPLAINED_BITS;
+  return Math.min(UNEXPLAINED_BITS, quickEstimate(bytes, codec, 1).bitsPerByte);
+}
