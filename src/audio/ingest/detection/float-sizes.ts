@@ -1,7 +1,7 @@
 /** Rules by which bytes are taken for samples of 32 or 64 bits in floating point, whose full scale is 1. */
 
 /** Absolute value from which a float is not taken for a sample. It is far above 1, because browsers do not limit what a gain node amplifies. */
-export const MOST_FLOAT = 64;
+const MOST_FLOAT = 64;
 /** Absolute value up to which a float other than 0 is not taken for a sample: no program computes such small ones. */
 const LEAST_FLOAT = 1e-30;
 /** Absolute value above which a sample may be heard. */
