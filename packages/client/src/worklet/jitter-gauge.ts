@@ -12,8 +12,8 @@ const RECENT_STALLS = 3;
 const RECENT = 10;
 /** Length of a spell, seconds: a join, or a busy machine, causes several stalls at once, which count as one. */
 const SPELL = 10;
-/** Number of spells that are remembered: three minutes. */
-const SPELLS = 18;
+/** Number of spells that are remembered: ten minutes. */
+const SPELLS = 60;
 const SHORTEST_TARGET = 40 * SAMPLES_PER_MS;
 const LONGEST_TARGET = 400 * SAMPLES_PER_MS;
 const MARGIN = 20 * SAMPLES_PER_MS;
