@@ -41,6 +41,7 @@ const WAITING = [
   'resume-settings',
   'room-spread',
   'rooms',
+  'rtc-ports',
   'rtp-rate',
   'state-format',
   'strangers',

@@ -86,6 +86,11 @@ export const STATE_METRICS: Definition[] = [
     'Media workers that run',
     ({ mediaWorkers }) => mediaWorkers.filter(({ state }) => state === 'running').length,
   ),
+  gauge(
+    'media_workers_missing',
+    'Media workers that have died and that no other has replaced yet',
+    ({ mediaWorkers }) => mediaWorkers.filter(({ state }) => state === 'replacing').length,
+  ),
   count(
     'media_worker_restarts_total',
     'Media workers that were started in place of others',

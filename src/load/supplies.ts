@@ -13,6 +13,8 @@ export type SupplySources = {
   /** Called at intervals with the number of descriptors that new clients may take; negative if part of the reserve is in use. */
   onFreeDescriptors: (free: number) => void;
   mediaWorkerPids: () => number[];
+  /** WebRTC ports, one for each media worker, and the number of those that other programs have taken. */
+  rtc: { countTaken: () => number; ports: number };
   /** Open ends of pipes to other nodes, and the number of ports for them. */
   pipes: { count: () => number; ports: number };
   /** Open rooms, each of which takes a port of this machine, and the number of such ports. */
@@ -32,7 +34,7 @@ export function suppliesOf(sources: SupplySources): Supply[] {
   const ofDisk = shareOf(0.05, 4 * MB, 64 * MB);
   const limit = readDescriptorLimit();
   const descriptors = new DescriptorCounter();
-  const { dataDir, pipes, rooms } = sources;
+  const { dataDir, rtc, pipes, rooms } = sources;
   return [
     {
       resource: 'descriptors',
@@ -86,6 +88,13 @@ export function suppliesOf(sources: SupplySources): Supply[] {
       name: 'rooms',
       measure: () => ({ used: rooms.count(), limit: rooms.ports }),
       reserveOf: ofPorts,
+    },
+    {
+      resource: 'ports',
+      name: 'WebRTC',
+      measure: () => ({ used: rtc.countTaken(), limit: rtc.ports }),
+      // One media worker that has its port takes all rooms.
+      reserveOf: () => 0.5,
     },
     { resource: 'disk', name: 'data', measure: () => usageOfDisk(dataDir), reserveOf: ofDisk },
     { resource: 'disk', name: 'log', measure: () => usageOfDisk(logPath()), reserveOf: ofDisk },

@@ -47,6 +47,11 @@ export class MediaWorkerPool {
     return this.#running.map(({ pid }) => pid);
   }
 
+  /** Number of media workers that cannot be started because other programs have their WebRTC ports. */
+  get lackingPort(): number {
+    return this.#slots.filter(({ lacksPort }) => lacksPort).length;
+  }
+
   /** Durations by which rooms wait for media workers. */
   get timings(): Timings['mediaWorkers'] {
     return this.#settings.timings;

@@ -3,7 +3,7 @@ import type { FastifyBaseLogger } from 'fastify';
 import type { Timings } from '../../config/timings.ts';
 import { noteShortage } from '../resources.ts';
 import type { MediaSettings } from './media-settings.ts';
-import { MediaWorker } from './media-worker.ts';
+import { isPortTaken, MediaWorker } from './media-worker.ts';
 
 /** Returns the delay before a media worker is replaced after a number of consecutive deaths, ms; 0 after the first. */
 export const replaceAfterMs = (
@@ -42,6 +42,7 @@ export class MediaWorkerSlot {
   #nextStart = Promise.withResolvers<void>();
   #deathsInARow = 0;
   #restarts = 0;
+  #lacksPort = false;
 
   constructor(index: number, settings: MediaSettings, log: FastifyBaseLogger) {
     this.#index = index;
@@ -58,6 +59,11 @@ export class MediaWorkerSlot {
   /** The running media worker; undefined while it is being replaced. */
   get worker(): MediaWorker | undefined {
     return this.#worker?.isLost ? undefined : this.#worker;
+  }
+
+  /** True while no media worker can be started because another program has its WebRTC port. */
+  get lacksPort(): boolean {
+    return this.#lacksPort;
   }
 
   /**
@@ -97,6 +103,7 @@ export class MediaWorkerSlot {
     const { signal } = this.#closing;
     const worker = await MediaWorker.start(this.#index, this.#settings, this.#log, signal);
     this.#worker = worker;
+    this.#lacksPort = false;
     if (signal.aborted) await worker.close();
     else this.#announceStart();
   }
@@ -132,6 +139,7 @@ export class MediaWorkerSlot {
       } catch (fault) {
         if (signal.aborted) return;
         noteShortage(fault);
+        this.#lacksPort = isPortTaken(fault);
         const where = { err: fault, mediaWorker: this.#index };
         this.#log.error(where, 'media worker not replaced');
       }

@@ -257,6 +257,12 @@ export class MediaWorker {
 export const isHung = (unansweredProbes: number, hasWorked: boolean): boolean =>
   unansweredProbes >= (hasWorked ? BUSY_PROBES : HUNG_AFTER_PROBES);
 
+/** Returns true if a media worker was not started because its port is in use, according to the fault of {@link MediaWorker.start}. */
+export const isPortTaken = (fault: unknown): boolean =>
+  fault instanceof Error &&
+  fault.cause instanceof Error &&
+  fault.cause.message.endsWith(': address already in use');
+
 /** The kernel counts in hundredths of a second (proc(5), "USER_HZ"). */
 const TICK_MS = 10;
 

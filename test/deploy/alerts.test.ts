@@ -89,6 +89,7 @@ const SCENARIOS: Record<string, Scenario> = {
     risesWithinS: 300,
   },
   MediaWorkersDie: rose('partyline_media_worker_restarts_total', 1),
+  MediaWorkersAreMissing: on('partyline_media_workers_missing', 0, 1),
   RedisIsAway: on('partyline_redis_up', 1, 0),
   RedisClockJumped: rose('partyline_redis_clock_jumps_total', 1),
   ClockIsOff: on('partyline_clock_offset_seconds', 0.1, -6),

@@ -226,6 +226,7 @@ test('suppliesOf() measures this process: what it opens is counted', () => {
   const supplies = suppliesOf({
     onFreeDescriptors: () => {},
     mediaWorkerPids: () => [process.pid, 0],
+    rtc: { countTaken: () => 1, ports: 2 },
     pipes: { count: () => 3, ports: 10 },
     rooms: { count: () => 4, ports: 20 },
     dataDir: tmpdir(),
@@ -242,6 +243,7 @@ test('suppliesOf() measures this process: what it opens is counted', () => {
     usage: look(),
   }));
   expect(usages).toContainEqual({ name: 'ports: pipes', usage: { used: 3, limit: 10 } });
+  expect(usages).toContainEqual({ name: 'ports: WebRTC', usage: { used: 1, limit: 2 } });
   expect(usages).toContainEqual({ name: 'ports: rooms', usage: { used: 4, limit: 20 } });
   for (const { name, usage } of usages) {
     if (!usage) continue;
