@@ -10,7 +10,7 @@ import { GatewayProcess, timingsOf } from '../support/process.ts';
 import { opusTone, play } from '../support/sound.ts';
 import { useStack } from '../support/use-stack.ts';
 
-const { connect, enter, cleanUps } = useStack();
+const { connect, enter, openGateway, openRedis, openStore, cleanUps } = useStack();
 
 async function start(environment: Record<string, string> = {}, commandBefore: string[] = []) {
   const gateway = await GatewayProcess.start(environment, undefined, commandBefore);
@@ -87,6 +87,64 @@ test('300 connections where there are 160 descriptors: calls go on, health check
   const metrics = await (await fetch(`${node.url}/metrics`)).text();
   const [, count] = /^partyline_connections_not_accepted_total (\d+)/m.exec(metrics) ?? [];
   expect(Number(count)).toBeGreaterThan(100);
+});
+
+/** Attacks on and on, so that a descriptor that becomes free is asked for at once. */
+function keepAttacking(url: string): void {
+  attack(url, ATTACKERS);
+  const timer = setInterval(() => attack(url, 5), 20);
+  cleanUps.push(() => clearInterval(timer));
+}
+
+test('a reserve is kept while strangers take every descriptor: for Redis, media workers, pipes, rooms, browsers, and health checks', async () => {
+  const redis = await openRedis();
+  const store = await openStore(redis);
+  const pipes = { pipes: { retryAfterMs: 100 } };
+  const few = { REDIS_URL: redis.url, USAGE_WORKERS: '0', ...OFTEN };
+  const { gateway, ...node } = await start(few, FEW_DESCRIPTORS);
+  const other = await openGateway({ REDIS_URL: redis.url }, pipes);
+  const [ada, bob] = [await enter(node, 'ada'), await enter(node, 'bob')];
+  const figure = async (name: string) => {
+    const metrics = await (await fetch(`${node.url}/metrics`)).text();
+    return Number(new RegExp(`^partyline_${name} (\\d+)`, 'm').exec(metrics)?.[1]);
+  };
+  const tone = await opusTone(1000, 0.5, 500);
+  const expectHeard = async (listener: typeof bob) => {
+    const before = listener.frames.length;
+    await play(ada, tone);
+    await eventually('every frame', () => listener.frames.length - before === tone.length);
+  };
+  keepAttacking(node.url);
+  await eventually('connections are not accepted', () => isRefusing(gateway));
+
+  const reconnects = () => gateway.logged('redis connected').length;
+  const before = reconnects();
+  for (const kind of ['normal', 'pubsub'])
+    await store.run((client) => client.sendCommand(['CLIENT', 'KILL', 'TYPE', kind]));
+  await eventually('Redis is reached again', () => reconnects() > before);
+  await eventually('it answers', async () => (await figure('redis_up')) === 1);
+  expect(await bob.ask({ type: 'join', room: 'another' }, 'joined')).toMatchObject({ peers: [] });
+  await bob.ask({ type: 'join', room: 'a' }, 'joined');
+
+  process.kill(await gateway.descendantPid('mediasoup-worke'), 'SIGKILL');
+  const starts = () => gateway.logged('media worker started').length;
+  await eventually('the media worker is replaced', () => starts() === 2);
+  await expectHeard(bob);
+
+  const cem = await enter(other, 'cem');
+  await eventually('the nodes are piped', async () => (await figure('pipes')) === 1);
+  await expectHeard(cem);
+
+  const browser = { type: 'join', room: 'a', media: 'webrtc' };
+  const { webrtc } = await bob.ask(browser, 'joined');
+  expect(webrtc).toBeDefined();
+  expect(await probe(node.url)).toEqual(ALL_ANSWERED);
+  const refused = await figure('connections_not_accepted_total');
+  await eventually(
+    'they still take what they get',
+    async () => (await figure('connections_not_accepted_total')) > refused,
+  );
+  expect(gateway.child.exitCode).toBe(null);
 });
 
 const fixture = (name: string) => join(import.meta.dirname, '../fixtures', name);
