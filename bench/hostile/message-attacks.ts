@@ -11,7 +11,7 @@ const IN_ROOM = { room: 'attacked' };
 
 /** An EBML header, an open segment and an audio track, as a recorder begins. */
 const WEBM_START = Buffer.from(
-  '1a45dfa3874282847765626d18538067ffffffffffffffff1549a96685' +
+  '1a45dfa3874282847765626d1853806701ffffffffffffff1549a96687' +
     '2ad7b1830f42401654ae6b94ae92d7810173c58101838102868641' +
     '5f4f505553',
   'hex',

@@ -8,6 +8,7 @@ import {
   rowOf,
 } from '../../../bench/hostile/attack-row.ts';
 import { ATTACKS } from '../../../bench/hostile/attacks.ts';
+import { ContainerIngest } from '../../../src/audio/ingest/container-ingest.ts';
 import { BARE_JOINED } from '../../../bench/hostile/bare-joined.ts';
 import { MESSAGE_ATTACKS } from '../../../bench/hostile/message-attacks.ts';
 import { WEBRTC_MESSAGE_ATTACKS } from '../../../bench/hostile/webrtc-message-attacks.ts';
@@ -125,6 +126,27 @@ const NOT_TOLD: Told = {
   consumerId: undefined,
   refused: 0,
 };
+
+test.each([
+  // 240 KB from the head of the element on, and what comes behind it, which is none.
+  ['in messages of one byte', 240_000],
+  // 256 KiB without a packet.
+  ['clusters that never end', 1 << 18],
+])('the gateway reads `webm_opus` of the attack %s until it must refuse it', (name, bytes) => {
+  const faults: unknown[] = [];
+  const packets = { push: () => {}, skip: () => {}, close: () => {} };
+  const ingest = new ContainerIngest('webm_opus', packets, (fault) => faults.push(fault));
+  let read = 0;
+  for (const message of messagesCalled(name).messages({ ...NOT_TOLD })) {
+    if (faults.length > 0) break;
+    const data = Buffer.from(message ?? '');
+    ingest.push(data, 0);
+    read += data.length;
+  }
+  ingest.close();
+  expect(faults).toEqual([expect.objectContaining({ code: 'unsupported_audio' })]);
+  expect(read).toBeGreaterThan(bytes);
+});
 
 test('attacks by answers wait for them, and ask again after an error', () => {
   const told = { ...NOT_TOLD };
