@@ -35,6 +35,7 @@ const WAITING = [
   'redis',
   'redis-clock',
   'redis-end',
+  'redis-memory',
   'redis-start',
   'resume-elsewhere',
   'resume-limits',
