@@ -1,8 +1,10 @@
 import { expect, test, vi } from 'vitest';
 import type { TestClient } from '../support/client.ts';
 import { eventually } from '../support/gateway.ts';
+import { recordedOffer } from '../support/offers.ts';
 import { opusTone, play } from '../support/sound.ts';
 import { useStack } from '../support/use-stack.ts';
+import { postOffer } from '../support/whip-client.ts';
 
 const { PORTS } = vi.hoisted(() => ({ PORTS: 8 }));
 
@@ -50,6 +52,9 @@ test('ports of rooms: calls go on, newcomers are refused, a further room is too,
     retry_after_ms: expect.any(Number) as number,
   });
   expect(await newcomer.closed).toBe(1013);
+  const whip = await postOffer(node, '/whip/a?peer=obs', recordedOffer('chromium-whip'));
+  expect(whip.status).toBe(503);
+  expect(Number(whip.headers.get('retry-after'))).toBeGreaterThan(0);
   expect((await fetch(`${node.url}/readyz`)).status).toBe(503);
   await expectHeard(ada, bob);
 
@@ -59,6 +64,12 @@ test('ports of rooms: calls go on, newcomers are refused, a further room is too,
   expect(await bob.ask({ type: 'join', room: 'a' }, 'joined')).toMatchObject({
     peers: [{ peer: 'ada' }],
   });
+  await expectHeard(ada, bob);
+
+  // A browser takes no port of its own.
+  const browser = await bob.ask({ type: 'join', room: 'a', media: 'webrtc' }, 'joined');
+  expect(browser.webrtc).toBeDefined();
+  await bob.ask({ type: 'join', room: 'a' }, 'joined');
   await expectHeard(ada, bob);
 
   for (const other of others.splice(0, 3)) await other.close();
