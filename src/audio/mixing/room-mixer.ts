@@ -232,7 +232,7 @@ export class RoomMixer {
     }
     const isFirstLong = speaker.noteLength(durationSamples);
     // Muted packets count, too: decoders that begin later are given them.
-    if (speaker.staysWithheld(packet.timestamp, nowMs) || isMuted) {
+    if (speaker.staysWithheld(packet, nowMs) || isMuted) {
       this.#withhold(speaker, packet, durationSamples, nowMs);
       return;
     }

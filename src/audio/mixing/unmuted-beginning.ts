@@ -1,12 +1,16 @@
 import { SAMPLES_PER_MS } from '../../rtp/clock-rate.ts';
+import type { MediaPacket } from '../../rtp/packet.ts';
 import { timestampDelta } from '../../rtp/sequence.ts';
 import { FRAME_SAMPLES } from '../format.ts';
+import { isCelt } from '../opus-packet.ts';
 
 /**
  * Audio after which a decoder that began in the middle of a stream is accurate enough to be heard, samples at 48 kHz: 120 ms. A
  * `PacketHistory` keeps 180 ms, which costs nobody anything; this audio is lost to the listeners.
  */
 const WARM_UP_SAMPLES = 6 * FRAME_SAMPLES;
+/** The same for CELT, samples: 60 ms. SILK predicts from farther back. */
+const WARM_UP_CELT_SAMPLES = 3 * FRAME_SAMPLES;
 
 /** Finds the first packets of a stream after an unmute, which only warm decoders up: listeners are not sent them. */
 export class UnmutedBeginning {
@@ -27,11 +31,15 @@ export class UnmutedBeginning {
   }
 
   /** Returns true for packets that only warm decoders up. The time of the stream counts, not its packets: in a pause few come (DTX). */
-  isWarmUp(timestamp: number, nowMs: number): boolean {
+  isWarmUp(
+    { timestamp, payload }: Pick<MediaPacket, 'timestamp' | 'payload'>,
+    nowMs: number,
+  ): boolean {
     if (this.#unmutedAtMs === undefined) return false;
     const sinceMs = Math.min(nowMs - this.#unmutedAtMs, WARM_UP_SAMPLES / SAMPLES_PER_MS);
     this.#warmUpFrom ??= (timestamp - Math.round(sinceMs * SAMPLES_PER_MS)) >>> 0;
-    const isWarmUp = Math.abs(timestampDelta(this.#warmUpFrom, timestamp)) < WARM_UP_SAMPLES;
+    const warmUpSamples = isCelt(payload) ? WARM_UP_CELT_SAMPLES : WARM_UP_SAMPLES;
+    const isWarmUp = Math.abs(timestampDelta(this.#warmUpFrom, timestamp)) < warmUpSamples;
     if (!isWarmUp) this.#unmutedAtMs = undefined;
     return isWarmUp;
   }

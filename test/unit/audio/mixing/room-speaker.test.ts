@@ -6,6 +6,7 @@ import type { Listener } from '../../../../src/audio/mixing/subscriptions.ts';
 
 const PACKET_MS = 20;
 const PACKET = Buffer.alloc(80, 0x55).fill(0xf8, 0, 1);
+const SILK_PACKET = Buffer.alloc(80, 0x55).fill(0x48, 0, 1);
 /** Head of a frame that is forwarded apart. */
 const HEAD_BYTES = 4;
 
@@ -86,20 +87,24 @@ describe('a stream that began before its packets come here', () => {
   /** Time since which packets would have come here, and that of the first one, ms. */
   const [sinceMs, firstMs] = [1000, 5010];
   /** Lets ten packets come, and counts those that only warm decoders up. */
-  const withheld = (speaker: RoomSpeaker) => {
+  const withheld = (speaker: RoomSpeaker, payload = PACKET) => {
     speaker.enterStream(sinceMs);
     const atMs = Array.from({ length: 10 }, (_, number) => firstMs + number * PACKET_MS);
-    return atMs.filter((nowMs) => speaker.staysWithheld(nowMs * 48, nowMs)).length;
+    return atMs.filter((nowMs) => speaker.staysWithheld({ timestamp: nowMs * 48, payload }, nowMs))
+      .length;
   };
 
   test('is heard at once if its packets might have come here for a while: it begins after a pause', () => {
     expect(withheld(new RoomSpeaker(1, 'a', 1, new ListenerLeads()))).toBe(0);
   });
 
-  test('warms decoders up if it was unmuted elsewhere just now', () => {
+  test.each([
+    ['CELT', PACKET, 60],
+    ['SILK', SILK_PACKET, 120],
+  ])('warms decoders up if it was unmuted elsewhere just now, in %s', (_, payload, warmUpMs) => {
     const speaker = new RoomSpeaker(1, 'a', 1, new ListenerLeads());
     speaker.setMutedElsewhere(true, sinceMs, false);
-    speaker.setMutedElsewhere(false, firstMs - 10, false);
-    expect(withheld(speaker)).toBeGreaterThanOrEqual(5);
+    speaker.setMutedElsewhere(false, firstMs, false);
+    expect(withheld(speaker, payload)).toBe(warmUpMs / PACKET_MS);
   });
 });
