@@ -4,6 +4,9 @@ import { sequenceDelta, timestampDelta } from './sequence.ts';
 
 /** Window over which the quickest packet counts as the delay of the path, ms; two windows, so one is always full. */
 const FASTEST_WINDOW_MS = 2000;
+/** Slack of the latest packets of a sender with jitter when playback begins, ms. */
+const SLACK_MS = 3;
+
 /** Share by which each packet that is not late lowers the estimate: a bad spell is forgotten in a few seconds. */
 const DECAY = 1 / 128;
 
@@ -84,6 +87,12 @@ export class JitterBuffer {
 
   get depthMs(): number {
     return this.#heldSamples / SAMPLES_PER_MS;
+  }
+
+  /** Time for which packets of a sender with jitter are held before playback begins, ms: later ones may be a little later still. */
+  get #readyMs(): number {
+    const { minMs } = this.#limits;
+    return this.targetMs > minMs ? this.targetMs + SLACK_MS : minMs;
   }
 
   /** Time for which the first packet is held, ms: the lateness that later ones may have. */
@@ -186,7 +195,7 @@ export class JitterBuffer {
       const held = this.#held.get(at);
       if (!held) return false;
       restSamples -= held.durationSamples;
-      if (restSamples <= 0) return nowMs - held.atMs + held.lateMs >= this.targetMs;
+      if (restSamples <= 0) return nowMs - held.atMs + held.lateMs >= this.#readyMs;
       at = (at + 1) & 0xffff;
     }
   }

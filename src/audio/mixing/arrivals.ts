@@ -5,8 +5,11 @@ import { FRAME_MS } from '../format.ts';
 
 /** Number of packets over which the moments of arrival are compared: those of 2 s, if a packet has 20 ms. */
 const KEPT = 100;
-/** Number of packets from which the pace of a speaker is derived: more than one message of 120 ms holds. */
-const PACE_PACKETS = 8;
+/**
+ * Number of packets from which the pace of a speaker is derived: those of half a second. Messages that last no multiple of 20 ms, such as
+ * 85 ms of a ScriptProcessor, leave different parts of a packet over, and only one in several has the latest packet.
+ */
+const PACE_PACKETS = 25;
 /** Maximum age of a packet relative to the last one, ms: older packets predict neither the pace nor the moment of the next one. */
 const MAX_PACE_AGE_MS = 500;
 const MAX_MOMENT_AGE_MS = 2500;

@@ -73,8 +73,8 @@ describe.each(Object.values(SENDERS).map((sender): [string, Sender] => [sender.n
   },
 );
 
-test.each([60, 120])(
-  'words said as PCM, in messages of %i ms, heard as samples: each begins as it was said',
+test.each([50, 60, 70, 4096 / 48, 90, 100, 110, 120])(
+  'words said as PCM, in messages of %f ms, heard as samples: each begins as it was said',
   async (packetMs) => {
     const sender = { ...SENDERS.pcm, packetMs };
     const { arrivals, reference, words } = await sayTrack(codecs, 'a', sender, track);
