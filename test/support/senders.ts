@@ -9,7 +9,15 @@ import {
 import { createIngest } from '../../src/audio/ingest/create-ingest.ts';
 import { Pacer } from '../../src/rtp/pacer.ts';
 import { Packetizer } from '../../src/rtp/packetizer.ts';
+import {
+  COMPRESSED_FILES,
+  compress,
+  type CompressedFile,
+  decodeHere,
+  type TimedMessage,
+} from './compressed-files.ts';
 import { oggOpus, webmOpus } from './containers.ts';
+import { findWord } from './heard-words.ts';
 import { type Arrival, joinAll } from './simulated-room.ts';
 import { encodeOpus, sampleMessages } from './sound.ts';
 import type { Track } from './speech.ts';
@@ -21,9 +29,11 @@ export type Sender = {
   format: AudioFormat;
   /** Container around the format; each message is one page, cluster, or piece of a file. */
   container?: 'wav' | 'ogg_opus' | 'webm_opus';
+  /** File that ffmpeg makes of the samples. */
+  file?: CompressedFile;
   packetMs?: number;
   opus?: EncoderOptions;
-  /** Lag of the decoded audio behind the encoded audio, samples. */
+  /** Lag of the decoded audio behind the encoded audio, samples; that of a file is found by its first word. */
   delaySamples: number;
   /** Band that the format can carry, if not all that is heard of speech. */
   highestHz?: number;
@@ -115,6 +125,23 @@ export const SENDERS_IN_CONTAINERS: Sender[] = [
   { ...SENDERS.browser, name: 'WebM Opus', container: 'webm_opus' },
 ];
 
+const inFile = (name: string, file: CompressedFile): Sender => ({
+  ...SENDERS.pcm,
+  name,
+  file,
+  delaySamples: 0,
+});
+
+/** Senders of compressed files. */
+export const SENDERS_OF_FILES: Sender[] = [
+  inFile('MP3', COMPRESSED_FILES.mp3),
+  inFile('AAC in ADTS', COMPRESSED_FILES.aac),
+  inFile('AAC in MP4', COMPRESSED_FILES.mp4),
+  inFile('FLAC', COMPRESSED_FILES.flac),
+  inFile('Ogg FLAC', COMPRESSED_FILES.oggFlac),
+  inFile('Ogg Vorbis', COMPRESSED_FILES.vorbis),
+];
+
 /** Messages that a client sends of a sound at 48 kHz: its binary messages, one for each packet's time. */
 export async function messagesOf(
   codecs: Codecs,
@@ -163,6 +190,18 @@ type PacedPacket = {
   gapMs: number;
 };
 
+/** Messages of a sound, each at its time. */
+async function timedMessagesOf(
+  codecs: Codecs,
+  sender: Sender,
+  sound: Float32Array,
+): Promise<TimedMessage[]> {
+  if (sender.file) return compress(sender.file, sound);
+  const { packetMs = 20 } = sender;
+  const messages = await messagesOf(codecs, sender, sound);
+  return messages.map((message, i) => ({ message, atMs: i * packetMs }));
+}
+
 /** The packets of a sound as the gateway's ingest makes and measures them, from `fromMs` on, and as its pacer lets them out. */
 async function arrivalsOf(
   codecs: Codecs,
@@ -182,9 +221,11 @@ async function arrivalsOf(
       arrivals.push({ peer, packet, atMs: nowMs });
     }
   };
+  const inside = sender.container ?? sender.file?.codec;
+  const here = decodeHere(codecs);
   const ingest = await createIngest(
-    sender.container ? { codec: sender.container } : sender.format,
-    codecs,
+    inside ? { codec: inside } : sender.format,
+    here.codecs,
     {
       sink: (payload, durationSamples, audioLevel, atMs) => {
         const isQuiet = audioLevel >= QUIET_LEVEL;
@@ -209,16 +250,15 @@ async function arrivalsOf(
       onInside: () => {},
     },
   );
-  const { packetMs = 20 } = sender;
   let tickMs = fromMs + TICK_MS / 4;
   const tickUntil = (atMs: number) => {
     for (; tickMs < atMs; tickMs += TICK_MS) takeDue(tickMs);
   };
-  for (const [i, message] of (await messagesOf(codecs, sender, sound)).entries()) {
-    tickUntil(fromMs + i * packetMs);
-    ingest.push(message, fromMs + i * packetMs);
+  for (const [i, { message, atMs }] of (await timedMessagesOf(codecs, sender, sound)).entries()) {
+    tickUntil(fromMs + atMs);
+    ingest.push(message, fromMs + atMs);
     // The format of a file is opened once its head has come.
-    if (i === 0 && sender.container) await new Promise(setImmediate);
+    if (sender.file || (i === 0 && sender.container)) await here.settle();
   }
   while (pacer.bufferedMs > 0) tickUntil(tickMs + TICK_MS);
   ingest.close();
@@ -246,7 +286,14 @@ export async function sayTrack(
     codecs,
     arrivals.map(({ packet }) => packet.payload),
   );
-  const later = sender.delaySamples;
+  const later = sender.file ? findDelay(sound, reference, words) : sender.delaySamples;
   const places = words.map((word) => ({ ...word, fromSample: word.fromSample + later }));
   return { arrivals, reference, words: places };
+}
+
+/** Returns how much later the first word is than it was said, samples. */
+function findDelay(sound: Float32Array, reference: Float32Array, words: Track['words']): number {
+  const delay = words[0] && findWord(sound, reference, words[0]);
+  if (delay === undefined) throw new Error('the first word is not heard');
+  return delay;
 }

@@ -6,6 +6,7 @@ import {
   type Sender,
   SENDERS,
   SENDERS_IN_CONTAINERS,
+  SENDERS_OF_FILES,
   SENDERS_OF_SAMPLES,
 } from '../../support/senders.ts';
 import { SimulatedRoom, soundOf } from '../../support/simulated-room.ts';
@@ -26,7 +27,12 @@ beforeAll(async () => {
   track = await spokenTrack({ words: 6, pauseMs: 300 });
 });
 
-const senders = [...Object.values(SENDERS), ...SENDERS_OF_SAMPLES, ...SENDERS_IN_CONTAINERS];
+const senders = [
+  ...Object.values(SENDERS),
+  ...SENDERS_OF_SAMPLES,
+  ...SENDERS_IN_CONTAINERS,
+  ...SENDERS_OF_FILES,
+];
 
 test.each(senders.map((sender): [string, Sender] => [sender.name, sender]))(
   '%s: from speech in to speech out the spectrum is that of the sender’s own stream, within 0.1 dB',

@@ -5,6 +5,7 @@ import { compareWords, reportWords } from '../../support/heard-words.ts';
 import {
   SENDERS,
   SENDERS_IN_CONTAINERS,
+  SENDERS_OF_FILES,
   SENDERS_OF_SAMPLES,
   type Sender,
   sayTrack,
@@ -150,7 +151,7 @@ test.each([
   { ...celt, packetMs: 5 },
   { ...browser, packetMs: 80 },
   { ...browser, packetMs: 100 },
-  ...[...SENDERS_OF_SAMPLES, ...SENDERS_IN_CONTAINERS]
+  ...[...SENDERS_OF_SAMPLES, ...SENDERS_IN_CONTAINERS, ...SENDERS_OF_FILES]
     .filter(({ name }) => !/44.1 kHz|float|µ-law/.test(name))
     .map((sender) => ({ ...sender, packetMs: 20 })),
 ])(
