@@ -2,7 +2,7 @@ import type { Codecs } from '../../src/audio/codecs.ts';
 import type { AudioFormat, Delivery } from '../../src/audio/format.ts';
 import { ENCODER_DELAY_SAMPLES } from '../../src/audio/opus-codec.ts';
 import { compareEntry, type EntryError } from './heard-words.ts';
-import { SENDERS, type Sender, sayTrack } from './senders.ts';
+import { decodeWhole, SENDERS, type Sender, sayTrack } from './senders.ts';
 import { type Arrival, type Heard, SimulatedRoom, soundOf, streamOf } from './simulated-room.ts';
 import { encodeOpus } from './sound.ts';
 import { noise, type Track, type Word } from './speech.ts';
@@ -28,7 +28,7 @@ export const LEAST_REST_MS = 150;
  * Offsets of the encodings with which a mix is compared. Its frames begin at any offset from those of a sound that is encoded in one
  * piece, which alone makes soft windows of 5 ms up to 11 dB louder or softer.
  */
-const FRAMES_EARLIER_MS = [0, 5, 10, 15];
+const FRAMES_EARLIER_MS = [0, 2.5, 5, 7.5, 10, 12.5, 15, 17.5];
 /** Time after a word until the listener leaves, or hears as at first again. */
 export const AFTER_WORD_MS = 200;
 /** Time before a word at which the speaker is muted, or the listener suspended. */
@@ -120,16 +120,34 @@ export const ENTRIES: Entry[] = [
 export type Said = Awaited<ReturnType<typeof sayForEntries>>;
 
 /**
- * Says a track, and encodes it again as a mix may have. A window is compared with the nearest of the five: a listener to Opus hears the
+ * Says a track, and encodes it again as a mix may have. A window is compared with the nearest of them: a listener to Opus hears the
  * stream itself, or a mix that was encoded anew from any moment on, and can tell neither from the other.
  */
 export async function sayForEntries(codecs: Codecs, sender: Sender, track: Track) {
   const said = await sayTrack(codecs, 'a', sender, track);
-  const references = [said.reference];
-  for (const ms of FRAMES_EARLIER_MS) {
-    references.push(await encodeAgain(codecs, said.reference, ms));
-  }
+  const references = [said.reference, ...(await encodeAnew(codecs, said.reference))];
   return { ...said, references };
+}
+
+/** Returns a sound as mixes may have encoded it, whose frames begin at different offsets. */
+async function encodeAnew(codecs: Codecs, sound: Float32Array): Promise<Float32Array[]> {
+  const encoded: Float32Array[] = [];
+  for (const ms of FRAMES_EARLIER_MS) encoded.push(await encodeAgain(codecs, sound, ms));
+  return encoded;
+}
+
+/** Returns the stream of a speaker, and what mixes may have encoded of it with the sound of a second one. */
+async function referencesBeside(
+  codecs: Codecs,
+  reference: Float32Array,
+  second: Arrival[],
+): Promise<Float32Array[]> {
+  const ofSecond = await decodeWhole(
+    codecs,
+    second.map(({ packet }) => packet.payload),
+  );
+  const sum = reference.map((sample, i) => sample + (ofSecond[i] ?? 0));
+  return [reference, ...(await encodeAnew(codecs, sum))];
 }
 
 /** Compares each word, as a listener hears it from its middle on, with the word as it was sent. */
@@ -152,6 +170,9 @@ export async function hearEntries(
   const errors: EntryError[] = [];
   let [at, skipped] = [0, 0];
   const second = entry.isBesideTalk ? await saySoftly(arrivals.at(-1)!.atMs) : [];
+  const compared = entry.isBesideTalk
+    ? await referencesBeside(codecs, references[0]!, second)
+    : references;
   const playUntil = async (ms: number, isUnheard = false) => {
     const from = at;
     const ofSecond: Arrival[] = [];
@@ -201,7 +222,7 @@ export async function hearEntries(
     const rest = { fromSample: Math.round(atMs * 48), samples: Math.round((endMs - atMs) * 48) };
     if (rest.samples < LEAST_REST_MS * 48) continue;
     const pieces = (await soundOf(codecs, heard, framesBefore)).filter(({ sound }) => sound.length);
-    errors.push(compareEntry(references, pieces, rest));
+    errors.push(compareEntry(compared, pieces, rest));
   }
   room.mixer.close();
   return errors;

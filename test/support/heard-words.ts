@@ -112,7 +112,9 @@ export function compareEntry(
 ): EntryError {
   const [first] = heard;
   const timeline = joinPieces(heard);
-  const off = findWord(references[0]!, timeline, rest);
+  const heardFrom = Math.max(0, first?.fromSample ?? 0);
+  const offOfMiddle = findWord(references[0]!, timeline, rest);
+  const off = findBeginning(references[0]!, timeline, heardFrom, offOfMiddle);
   if (off === undefined || !first) {
     return { loudestDb: -Infinity, softMs: 0, isMissing: true, lateMs: Infinity };
   }
@@ -120,7 +122,7 @@ export function compareEntry(
   const levelOf = (sound: Float32Array, from: number, length = WINDOW_SAMPLES) =>
     20 * Math.log10(rmsOf(sound.subarray(from, from + length)) + 1e-9);
   const leastDb = levelOf(references[0]!, fromSample, samples) - COUNTED_DB;
-  const beginsAt = Math.max(0, first.fromSample) - off;
+  const beginsAt = heardFrom - off;
   const end = Math.min(beginsAt + BEGINNING_SAMPLES, fromSample + samples) - WINDOW_SAMPLES;
   let [loudestDb, softMs] = [-Infinity, 0];
   for (let at = beginsAt; at <= end; at += WINDOW_SAMPLES) {
@@ -132,6 +134,40 @@ export function compareEntry(
     if (asSent.every((db) => db >= leastDb && asHeard < db - 6)) softMs += WINDOW_MS;
   }
   return { loudestDb, softMs, isMissing: false, lateMs: (beginsAt - fromSample) / 48 };
+}
+
+/** Likeness from which on a beginning that is encoded once more is the sound that was sent, whatever its level. */
+const SAME_SOUND = 0.7;
+const CLEARLY_MORE = 0.05;
+
+/**
+ * Delay of the first 120 ms that are heard: that of the middle of the word, unless they are clearly the sound of another moment. A listener
+ * that goes over from a mix to packets in a quiet moment of the word hears what follows at another delay, and of a short rest of a word
+ * the middle may not be heard.
+ * @param heardFrom where they stand in `heard`
+ * @returns undefined if neither they nor the middle are found
+ */
+function findBeginning(
+  reference: Float32Array,
+  heard: Float32Array,
+  heardFrom: number,
+  offOfMiddle: number | undefined,
+): number | undefined {
+  const beginning = heard.subarray(heardFrom, heardFrom + BEGINNING_SAMPLES);
+  const coarse = likenessTo(beginning, reference, COARSE_STEP * 2);
+  const fine = likenessTo(beginning, reference, 1);
+  let [best, most] = [0, 0];
+  for (let off = -MAX_OFF_SAMPLES / 3; off < MAX_OFF_SAMPLES; off += COARSE_STEP) {
+    const alike = coarse(heardFrom - off);
+    if (alike > most) [best, most] = [off, alike];
+  }
+  most = offOfMiddle === undefined ? 0 : fine(heardFrom - offOfMiddle) + CLEARLY_MORE;
+  let found = offOfMiddle;
+  for (let off = best - COARSE_STEP; off <= best + COARSE_STEP; off += 1) {
+    const alike = fine(heardFrom - off);
+    if (alike >= SAME_SOUND && alike > most) [found, most] = [off, alike];
+  }
+  return found;
 }
 
 const LEVEL_WINDOW_SAMPLES = 960;

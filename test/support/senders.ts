@@ -266,7 +266,7 @@ async function arrivalsOf(
 }
 
 /** The sender's own stream, decoded whole: what everybody should hear. */
-async function decodeWhole(codecs: Codecs, packets: Buffer[]): Promise<Float32Array> {
+export async function decodeWhole(codecs: Codecs, packets: Buffer[]): Promise<Float32Array> {
   const decoder = await codecs.opus.createDecoder();
   const parts = packets.map((packet) => decoder.decode(packet).slice());
   decoder.close();
