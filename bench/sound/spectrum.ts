@@ -1,5 +1,11 @@
 import type { Codecs } from '../../src/audio/codecs.ts';
-import { sayTrack, type Sender, SENDERS, SENDERS_OF_SAMPLES } from '../../test/support/senders.ts';
+import {
+  sayTrack,
+  type Sender,
+  SENDERS,
+  SENDERS_OF_FILES,
+  SENDERS_OF_SAMPLES,
+} from '../../test/support/senders.ts';
 import { SimulatedRoom, soundOf } from '../../test/support/simulated-room.ts';
 import { spectralDistance } from '../../test/support/spectral-distance.ts';
 import { musicTrack, spokenTrack, type Track } from '../../test/support/speech.ts';
@@ -25,7 +31,7 @@ export async function reportSpectrum(
   const columns = HEARINGS.map(({ name }) => name);
   print(head('log-spectral distance', 'sent as', 'up to', 'own stream', ...columns));
   for (const [name, track] of tracks) {
-    for (const sender of [...Object.values(SENDERS), ...SENDERS_OF_SAMPLES]) {
+    for (const sender of [...Object.values(SENDERS), ...SENDERS_OF_SAMPLES, ...SENDERS_OF_FILES]) {
       signal.throwIfAborted();
       const { highestHz, own, heard } = await measureDistances(codecs, sender, track);
       const decibels = [own, ...heard].map((db) =>

@@ -1,6 +1,14 @@
 import type { Codecs } from '../../src/audio/codecs.ts';
 import { compareWords, reportWords, type WordError } from '../../test/support/heard-words.ts';
-import { SENDERS, SENDERS_BY_LENGTH, type Sender, sayTrack } from '../../test/support/senders.ts';
+import {
+  SENDERS,
+  SENDERS_BY_LENGTH,
+  SENDERS_IN_CONTAINERS,
+  SENDERS_OF_FILES,
+  SENDERS_OF_SAMPLES,
+  type Sender,
+  sayTrack,
+} from '../../test/support/senders.ts';
 import { SimulatedRoom, soundOf } from '../../test/support/simulated-room.ts';
 import { spokenTrack, type Track } from '../../test/support/speech.ts';
 import {
@@ -18,10 +26,11 @@ const PAUSES_MS = [300, 1000, 3000];
 const LONG_PAUSE_MS = 30_000;
 const FEW_WORDS = 4;
 const NOISE_DB = -50;
+const OTHER_FORMATS = [...SENDERS_OF_SAMPLES, ...SENDERS_IN_CONTAINERS, ...SENDERS_OF_FILES];
 
 /**
  * Reports the beginnings of words for each kind of sender and listener, two voices, pauses of four lengths,
- * in quiet and in noise; and from packets of other lengths with one voice.
+ * in quiet and in noise; and from packets of other lengths, and other formats, with one voice.
  */
 export async function reportBeginnings(
   codecs: Codecs,
@@ -37,6 +46,7 @@ export async function reportBeginnings(
   const rows: [Sender, Track[]][] = [
     ...Object.values(SENDERS).map((sender): [Sender, Track[]] => [sender, tracks]),
     ...SENDERS_BY_LENGTH.map((sender): [Sender, Track[]] => [sender, tracks.slice(0, 2)]),
+    ...OTHER_FORMATS.map((sender): [Sender, Track[]] => [sender, tracks.slice(1, 2)]),
   ];
   for (const [sender, said] of rows) {
     for (const hearing of HEARINGS) {

@@ -86,15 +86,26 @@ export const SENDERS: Record<'pcm' | 'browser' | 'celt' | 'long' | 'dtx', Sender
 
 /** Packets of other lengths, and messages of samples that are as long, ms. */
 const PACKETS_MS = [2.5, 5, 10, 40, 80, 100, 120];
+/** Messages of samples that last no multiple of 20 ms; 4096 samples are those of a ScriptProcessor. */
+export const ODD_MESSAGES_MS = [50, 70, 4096 / 48, 90, 110];
+
+const inPackets = (sender: Sender, packetMs: number): Sender => ({
+  ...sender,
+  name: `${sender.name}, ${Number(packetMs.toFixed(1))} ms`,
+  packetMs,
+});
 
 /** The senders of issue 19, in packets or messages of every length that their formats allow and that they do not have themselves. */
-export const SENDERS_BY_LENGTH: Sender[] = [SENDERS.pcm, SENDERS.browser, SENDERS.celt].flatMap(
-  (sender) =>
+export const SENDERS_BY_LENGTH: Sender[] = [
+  ...[SENDERS.pcm, SENDERS.browser, SENDERS.celt].flatMap((sender) =>
     // The mode of Opus that has a model of speech has no packets of less than 10 ms.
-    PACKETS_MS.filter((packetMs) => sender !== SENDERS.browser || packetMs >= 10).map(
-      (packetMs) => ({ ...sender, name: `${sender.name}, ${packetMs} ms`, packetMs }),
+    PACKETS_MS.filter((packetMs) => sender !== SENDERS.browser || packetMs >= 10).map((packetMs) =>
+      inPackets(sender, packetMs),
     ),
-);
+  ),
+  ...[60, ...ODD_MESSAGES_MS].map((packetMs) => inPackets(SENDERS.pcm, packetMs)),
+  inPackets(SENDERS.celt, 60),
+];
 
 const samples = (name: string, codec: SampleFormat['codec'], rateHz: number): Sender => ({
   name,
