@@ -93,6 +93,7 @@ const PAGES = ['admin', 'client', 'page', 'page-entrance', 'websocket-audio'].ma
 /** Tests of pure code that take long: rooms in virtual time, what is told of hundreds of made-up streams, and what thousands of rooms or requests do. */
 const SIMULATIONS = [
   'account-sender',
+  'active-speakers.speech',
   'bursts-heard',
   'client/worklet/playout',
   'detector.unknown-formats',

@@ -148,6 +148,8 @@ function readFloats(bytes: Buffer): Float32Array {
   return floats;
 }
 
+const HUM_HARMONICS = [1, 2, 3, 5, 8];
+
 /** White noise of a level in dBov. */
 export function noise(levelDb: number, durationMs: number, seed: number): Float32Array {
   const random = seededRandom(seed);
@@ -156,6 +158,17 @@ export function noise(levelDb: number, durationMs: number, seed: number): Float3
   const samples = new Float32Array(Math.round(durationMs * SAMPLES_PER_MS));
   for (let i = 0; i < samples.length; i += 1) samples[i] = amplitude * (2 * random() - 1);
   return samples;
+}
+
+/** Hum of the mains of a level in dBov: 50 Hz and harmonics of it. */
+export function hum(levelDb: number, durationMs: number): Float32Array {
+  const samples = new Float32Array(Math.round(durationMs * SAMPLES_PER_MS));
+  for (let i = 0; i < samples.length; i += 1) {
+    const phase = (2 * Math.PI * 50 * i) / (1000 * SAMPLES_PER_MS);
+    for (const harmonic of HUM_HARMONICS) samples[i]! += Math.sin(harmonic * phase) / harmonic;
+  }
+  const gain = 10 ** (levelDb / 20) / rmsOf(samples);
+  return samples.map((sample) => sample * gain);
 }
 
 export function rmsOf(sound: Float32Array): number {
