@@ -9,7 +9,7 @@ import { isCelt } from '../opus-packet.ts';
  * `PacketHistory` keeps 180 ms, which costs nobody anything; this audio is lost to the listeners.
  */
 const WARM_UP_SAMPLES = 6 * FRAME_SAMPLES;
-/** The same for CELT, samples: 60 ms. SILK predicts from farther back. */
+/** Such audio of CELT, samples: 60 ms. SILK predicts from farther back. */
 const WARM_UP_CELT_SAMPLES = 3 * FRAME_SAMPLES;
 
 /** Finds the first packets of a stream after an unmute, which only warm decoders up: listeners are not sent them. */
