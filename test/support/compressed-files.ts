@@ -64,7 +64,7 @@ async function runFfmpeg(encode: string[], sound: Float32Array): Promise<Buffer>
 
 /** Returns codecs whose decoders of files work in this thread, and a function that waits until they have nothing to do. */
 export function decodeHere(codecs: Codecs) {
-  let busy = 0;
+  const work = { open: 0 };
   const open: Codecs['frames']['open'] = (codec) => {
     const opened = openDecoder(codec);
     let begun = Promise.resolve();
@@ -73,12 +73,12 @@ export function decodeHere(codecs: Codecs) {
         begun = begun.then(async () => (await opened).begin?.(head));
       },
       decode: async (frames) => {
-        busy += 1;
+        work.open += 1;
         try {
           await begun;
           return await (await opened).decode(frames);
         } finally {
-          busy -= 1;
+          work.open -= 1;
         }
       },
       close: () => void opened.then((decoder) => decoder.close()),
@@ -87,7 +87,7 @@ export function decodeHere(codecs: Codecs) {
   const settle = async () => {
     // Encoders of what is decoded open asynchronously.
     do await new Promise(setImmediate);
-    while (busy > 0);
+    while (work.open > 0);
     await new Promise(setImmediate);
   };
   return { codecs: { ...codecs, frames: { open } }, settle };
