@@ -14,17 +14,34 @@ export type CloseReason = {
 
 type CloseKind = { code: string; retryable: boolean; message: string };
 
+const BROKEN: CloseKind = {
+  code: 'protocol_error',
+  retryable: true,
+  message: 'The connection broke.',
+};
+const UNREACHABLE: CloseKind = {
+  code: 'unreachable',
+  retryable: true,
+  message: 'The gateway is not there, or the network is down.',
+};
+
 /** Close codes that the gateway does not choose: those of the WebSocket protocol, and of a lost connection. */
 const OTHER_CLOSES: Record<number, CloseKind> = {
   1000: { code: 'closed', retryable: false, message: 'The gateway closed the connection.' },
   1001: { code: 'going_away', retryable: true, message: 'The gateway is going away.' },
-  // A proxy or the network has changed bytes: the client may resume.
-  1002: { code: 'protocol_error', retryable: true, message: 'The connection broke.' },
-  1007: { code: 'protocol_error', retryable: true, message: 'The connection broke.' },
-  1006: {
+  // A proxy or the network has changed or divided the bytes: the gateway keeps the place.
+  1002: BROKEN,
+  1007: BROKEN,
+  1008: BROKEN,
+  1006: UNREACHABLE,
+  // A proxy does not reach the gateway.
+  1014: UNREACHABLE,
+  // Firefox closes with it where no TLS connection comes about: captive portal, expired
+  // certificate, wrong clock.
+  1015: {
     code: 'unreachable',
     retryable: true,
-    message: 'The gateway is not there, or the network is down.',
+    message: 'There is no secure connection to the gateway.',
   },
 };
 

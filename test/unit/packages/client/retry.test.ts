@@ -52,7 +52,11 @@ test('afterwards pauses grow to 20 s, and an attempt may take 10 s', () => {
 });
 
 test.each([
-  ['is retried', [1001, 1002, 1006, 1007, 1011, 1012, 1013, 4408, 4429, 4490, 4504], true],
+  [
+    'is retried',
+    [1001, 1002, 1006, 1007, 1008, 1011, 1012, 1013, 1014, 1015, 4408, 4429, 4490, 4504],
+    true,
+  ],
   ['ends the client', [1000, 1005, 1009, 4400, 4401, 4402, 4403, 4409, 4415, 4422, 4999], false],
 ])('a close without an `error` that %s', (_, closeCodes, retryable) => {
   const reasons = closeCodes.map((closeCode) => reasonForCloseCode(closeCode));
