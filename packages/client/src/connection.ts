@@ -196,10 +196,15 @@ export class Connection {
     if (this.#socket.readyState === WebSocket.OPEN) this.#handlers.received(held.error);
   }
 
-  /** A fatal error is told in the message right before the close; only a broken connection (1006) closes without saying so. */
+  /**
+   * Returns the reason of a close: an `error` right before it, with whose close code the gateway closes. One that answers a
+   * request is not the reason, nor is one before a close by a proxy or the network.
+   */
   #reasonOf({ code: closeCode, reason }: CloseEvent): CloseReason {
     const last = this.#lastMessage;
-    if (last?.type !== 'error' || closeCode === 1006) return reasonForCloseCode(closeCode, reason);
+    const isReason =
+      last?.type === 'error' && last.reply_to === undefined && CLOSE_CODES[last.code] === closeCode;
+    if (!isReason) return reasonForCloseCode(closeCode, reason);
     const { code, message, retryable, retry_after_ms: retryAfterMs } = last;
     return {
       code,

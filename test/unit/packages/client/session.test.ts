@@ -330,6 +330,23 @@ test('an error that the gateway closes with: the reason, and no fault', async ()
   expect(faults).toEqual([]);
 });
 
+test.each([1001, 4408])('a refused join is not the reason of a close with %d', async (code) => {
+  await expect(client.join('closed shop')).rejects.toMatchObject({ code: 'forbidden' });
+  Line.last.cut(code);
+  expect(client.state).toMatchObject({ name: 'reconnecting', reason: { closeCode: code } });
+  await reconnect();
+  expect(client.state.name).toBe('lobby');
+});
+
+test('a notice is not the reason of a close by a proxy', async () => {
+  await client.join('kitchen');
+  Line.last.say({ ...FORBIDDEN, message: 'The token does not allow publishing.' });
+  Line.last.cut(1001);
+  expect(client.state).toMatchObject({ name: 'reconnecting', reason: { code: 'going_away' } });
+  await reconnect();
+  expect(client.state.name).toBe('in_room');
+});
+
 test('an error after which the connection goes on: a fault, as soon as that is known', async () => {
   const faults: string[] = [];
   client.on('fault', (message) => faults.push(message));
