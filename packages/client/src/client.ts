@@ -13,6 +13,9 @@ import { TransportChooser } from './transport-chooser.ts';
 
 const TRANSPORTS: readonly Transport[] = ['webrtc', 'websocket'];
 const MAX_GAIN = 4;
+/** Names that no peer has, and that the gateway refuses to set a volume for (docs/protocol.md, "Names"). */
+const NO_NAME = /^$|^__|^\.\.?$|[\p{Cc}\p{Cs}]/u;
+const MAX_NAME_CHARACTERS = 128;
 
 /**
  * A peer of the gateway: one WebSocket, audio over WebRTC or over the WebSocket, one room at a time.
@@ -198,10 +201,12 @@ export class PartylineClient {
   /**
    * Sets how loud a peer is heard here, in this room and in later ones; over the WebSocket in steps of 1 dB.
    * @param gain 0 (not heard) to 4; 1 leaves the volume as it was sent
-   * @throws {RangeError}
+   * @throws {RangeError} for another gain, or a name that no peer can have
    * @throws {RequestError}
    */
   async setVolume(peer: string, gain: number): Promise<void> {
+    if (NO_NAME.test(peer) || Array.from(peer).length > MAX_NAME_CHARACTERS)
+      throw new RangeError('`peer` must be a name that a peer can have.');
     if (!(gain >= 0 && gain <= MAX_GAIN))
       throw new RangeError(`\`gain\` must be between 0 and ${MAX_GAIN}.`);
     const { volumes } = this.#settings;

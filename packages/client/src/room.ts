@@ -85,6 +85,20 @@ export class Room {
     }
   }
 
+  /**
+   * Tells the gateway the settings, as the room is joined. A refusal is a fault, and the room stays.
+   * @throws {RequestError} if another attempt may succeed
+   */
+  async applySettings(): Promise<void> {
+    try {
+      await this.#audio.applySettings();
+    } catch (error) {
+      if (!(error instanceof RequestError) || error.retryable) throw error;
+      if (!this.#isClosed)
+        this.#parts.handlers.fault(`The settings were refused: ${error.message}`);
+    }
+  }
+
   /** Sends the microphone's audio. A failure is shown in `trouble` until the audio can be sent, which `health()` tries again. */
   async applyMicrophone(): Promise<void> {
     try {

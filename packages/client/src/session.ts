@@ -247,7 +247,7 @@ export class Session {
       this.#enter({ name: 'in_room', connection, room, wanted });
       await room.audio.opened();
       if (isStale()) return;
-      await room.audio.applySettings();
+      await room.applySettings();
       if (isStale()) return;
       await room.applyMicrophone().catch((error: Error) => {
         if (!isStale()) this.#fault(`You cannot be heard: ${error.message}`);

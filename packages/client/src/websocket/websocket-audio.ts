@@ -1,4 +1,5 @@
 import type { ServerMessage } from '../../../../src/protocol/messages.ts';
+import { RequestError } from '../errors.ts';
 import { tellMute } from '../muting.ts';
 import type {
   AudioHandlers,
@@ -117,7 +118,13 @@ export class WebSocketAudio implements RoomAudio {
     const volume = this.#takeUntold();
     if (muted === toldMuted && !volume) return;
     const { request } = this.#wire;
-    await this.#told(volume, tellMute(request, this.#settings, volume && { volume }));
+    try {
+      await this.#told(volume, tellMute(request, this.#settings, volume && { volume }));
+    } catch (error) {
+      // No part of a refused message takes effect.
+      if (volume && error instanceof RequestError && !error.retryable) await this.applyMuted();
+      throw error;
+    }
   }
 
   async applyMuted(): Promise<void> {

@@ -1,5 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { RequestError } from '../../../../packages/client/src/errors.ts';
 import type { AudioParts } from '../../../../packages/client/src/room-audio.ts';
 import type { RemotePeer } from '../../../../packages/client/src/state.ts';
 import { WebRtcAudio } from '../../../../packages/client/src/webrtc/webrtc-audio.ts';
@@ -110,6 +111,19 @@ test('a volume that the gateway refuses is told again with the next', async () =
   await vi.waitFor(() => expect(sent.at(-1)).toEqual({ bob: 1, eve: 2 }), { timeout: 10_000 });
   answers[1]!.resolve({});
   await third;
+});
+
+test('a mute is told alone when the gateway refuses the volumes with it', async () => {
+  const { audio, sent, answers, volumes, settings } = openSlider();
+  Object.assign(settings, { muted: true, pendingMutes: 0 });
+  volumes.set('bob', 0.5);
+  const refused = audio.applySettings().catch((error: unknown) => error);
+  expect(sent).toEqual([{ bob: 0.5 }]);
+  answers[0]!.reject(new RequestError('bad_message', 'No.', false));
+  await vi.waitFor(() => expect(sent).toEqual([{ bob: 0.5 }, undefined]), { timeout: 10_000 });
+  answers[1]!.resolve({});
+  expect(await refused).toMatchObject({ code: 'bad_message' });
+  expect(settings.toldMuted).toBe(true);
 });
 
 test('volumes are told before their peers come, and once for a session', async () => {

@@ -2,6 +2,7 @@ import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { PartylineClient } from '../../../../packages/client/src/client.ts';
 import { RequestError } from '../../../../packages/client/src/errors.ts';
 import type { AudioParts, RoomAudio } from '../../../../packages/client/src/room-audio.ts';
+import { checkName } from '../../../../src/protocol/names.ts';
 
 /** Calls of the browser client at moments at which it is not simply in the lobby or in a room. The test is the gateway; Node has no audio of browsers. */
 
@@ -461,6 +462,47 @@ test('a microphone that the gateway refuses is not tried again', async () => {
   await client.join('kitchen', track as unknown as MediaStreamTrack);
   await vi.advanceTimersByTimeAsync(30_000);
   expect(calls).toBe(1);
+});
+
+test('settings that the gateway refuses in a join are a fault, and the room is joined', async () => {
+  const faults = notedFaults();
+  const refusal = new RequestError('bad_message', 'configure: no such volume.', false);
+  special = () => ({ applySettings: () => Promise.reject(refusal) });
+  await client.join('kitchen');
+  expect(client.state).toMatchObject({ name: 'in_room', room: 'kitchen' });
+  expect(faults).toEqual(['The settings were refused: configure: no such volume.']);
+});
+
+test('a join whose settings get no answer is repeated over the next connection', async () => {
+  const faults = notedFaults();
+  const silence = new RequestError('timeout', 'No answer.', true);
+  special = () => ({ applySettings: () => Promise.reject(silence) });
+  const joined = client.join('kitchen');
+  await vi.advanceTimersByTimeAsync(0);
+  expect(client.state).toMatchObject({ name: 'reconnecting', room: 'kitchen' });
+  special = () => ({});
+  await reconnect();
+  await joined;
+  expect(faults).toEqual([]);
+});
+
+test.each([
+  ['an empty name', ''],
+  ['a name that is reserved', '__lobby__'],
+  ['two dots', '..'],
+  ['a control character', 'ada\n'],
+  ['half of a character', 'ada\ud83d'],
+  ['more than 128 characters', 'ä'.repeat(129)],
+])('a volume for %s is refused at once, and not kept', async (_, peer) => {
+  expect(() => checkName(peer, 'peer', 'bad_message')).toThrow('must');
+  await expect(client.setVolume(peer, 0.5)).rejects.toThrow(RangeError);
+  expect(client.volumeOf(peer)).toBe(1);
+});
+
+test.each(['ada', '🎧'.repeat(128), 'a..b', '_'])('a volume for %s is kept', async (peer) => {
+  expect(checkName(peer, 'peer', 'bad_message')).toBe(peer);
+  await client.setVolume(peer, 0.5);
+  expect(client.volumeOf(peer)).toBe(0.5);
 });
 
 const LEFT = { type: 'left', room: 'kitchen', reason: 'minutes_exhausted' };
