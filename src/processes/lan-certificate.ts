@@ -17,8 +17,8 @@ const VALID_BEFORE_DAYS = 1;
 const ALGORITHM = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' };
 
 /**
- * Returns the certificate of this gateway in its data folder, and makes one if there is none, or it expires
- * soon. It is kept when the machine's addresses change, because each browser that accepted it would ask
+ * Returns the certificate of this gateway in its data folder, and makes one if there is none, if it expires
+ * soon, or if it is not valid yet, because the clock was ahead. It is kept when the machine's addresses change, because each browser that accepted it would ask
  * again.
  * @param names addresses and host names for a new certificate
  * @throws {Error} naming DATA_DIR, if the folder cannot be used
@@ -41,8 +41,9 @@ async function isUsable({ certFile, keyFile }: CertificateFiles, wallMs: number)
   try {
     const cert = new X509Certificate(await readFile(certFile));
     const key = createPrivateKey(await readFile(keyFile));
-    const expiresMs = Date.parse(cert.validTo);
-    return cert.checkPrivateKey(key) && expiresMs - wallMs > RENEWED_BEFORE_DAYS * DAY_MS;
+    const [beginsMs, expiresMs] = [Date.parse(cert.validFrom), Date.parse(cert.validTo)];
+    const isValid = beginsMs <= wallMs && expiresMs - wallMs > RENEWED_BEFORE_DAYS * DAY_MS;
+    return isValid && cert.checkPrivateKey(key);
   } catch {
     // Missing, or written only in part: it is made again.
     return false;

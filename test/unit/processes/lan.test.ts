@@ -44,6 +44,16 @@ describe('keepCertificate()', () => {
     expect(await readFile(certFile, 'utf8')).not.toBe(first);
   });
 
+  test('replaces one that was made when the clock was ahead', async () => {
+    const folder = await openFolder();
+    const { certFile } = await keepCertificate(folder, names, Date.now() + 365 * DAY_MS);
+    const ahead = await readFile(certFile, 'utf8');
+    await keepCertificate(folder, names);
+    const cert = new X509Certificate(await readFile(certFile));
+    expect(cert.toString()).not.toBe(new X509Certificate(ahead).toString());
+    expect(Date.parse(cert.validFrom)).toBeLessThanOrEqual(Date.now());
+  });
+
   test.each(['certFile', 'keyFile'] as const)(
     'replaces both when %s is not what it was',
     async (broken) => {
