@@ -1,4 +1,4 @@
-import { isIP, isIPv6 } from 'node:net';
+import { isIP, isIPv6, SocketAddress } from 'node:net';
 import { type NetworkInterfaceInfo, networkInterfaces } from 'node:os';
 
 /** An address on which this machine receives, and the address announced to others in its place, if that differs (NAT). */
@@ -19,10 +19,17 @@ const isAnnounceable = (text: string) =>
 /** Returns whether an address stands for all of the machine's. */
 export const isWildcard = (ip: string): boolean => WILDCARDS.includes(ip);
 
+/** Returns an address as the system writes it: an IPv6 address has many spellings. A zone (`%eth0`) stays as it is. */
+function canonical(ip: string): string {
+  if (!isIPv6(ip)) return ip;
+  const [address = '', ...zone] = ip.split('%');
+  return [new SocketAddress({ address, family: 'ipv6' }).address, ...zone].join('%');
+}
+
 /**
  * Reads a list such as `10.0.0.5=203.0.113.7,fd00::5`.
  * @param name of the setting, for the faults
- * @returns the addresses, and the faults of the list, one sentence each
+ * @returns the addresses in their canonical form, and the faults of the list, one sentence each
  */
 function parseListenAddresses(
   name: string,
@@ -30,7 +37,8 @@ function parseListenAddresses(
 ): { addresses: ListenAddress[]; faults: string[] } {
   const faults: string[] = [];
   const addresses = text.split(',').map((entry) => {
-    const [ip = '', announced, ...more] = entry.trim().split('=');
+    const [written = '', announced, ...more] = entry.trim().split('=');
+    const ip = canonical(written);
     if (isIP(ip) === 0 || more.length > 0) {
       faults.push(`${name} has "${entry.trim()}", which is no IPv4 or IPv6 address.`);
     } else if (announced !== undefined && !isAnnounceable(announced)) {

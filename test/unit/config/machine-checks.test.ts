@@ -1,6 +1,6 @@
 import { generateKeyPairSync } from 'node:crypto';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { networkInterfaces, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect, onTestFinished, test } from 'vitest';
@@ -27,6 +27,29 @@ test('addresses of this machine are accepted', () => {
   expect(faultsOf({ ...TLS, TRUST_PROXY: networks, PIPE_LISTEN_IP: '127.0.0.2' })).toEqual([]);
   const any = { PIPE_LISTEN_IP: '0.0.0.0', PIPE_ANNOUNCED_ADDRESS: '203.0.113.7' };
   expect(faultsOf(any)).toEqual([]);
+});
+
+/** An IPv6 address with all its digits, in capitals. */
+const written = (address: string) => {
+  const [head = [], tail] = address.split('::').map((part) => part.split(':').filter(Boolean));
+  const zeros = tail ? Array.from({ length: 8 - head.length - tail.length }, () => '0') : [];
+  return [...head, ...zeros, ...(tail ?? [])]
+    .map((group) => group.padStart(4, '0').toUpperCase())
+    .join(':');
+};
+
+test('addresses of this machine are accepted in any spelling', () => {
+  const own = Object.values(networkInterfaces()).flatMap((addresses) => addresses ?? []);
+  const ipv6 = own.filter(({ family }) => family === 'IPv6').map(({ address }) => address);
+  for (const address of ipv6) {
+    expect(faultsOf({ RTC_LISTEN_IP: written(address) })).toEqual([]);
+    expect(faultsOf({ PIPE_LISTEN_IP: written(address) })).toEqual([]);
+  }
+  const any = { RTC_LISTEN_IP: written('::'), RTC_ANNOUNCED_ADDRESS: '203.0.113.7' };
+  expect(faultsOf(any)).toEqual([]);
+  expect(faultsOf({ RTC_LISTEN_IP: written('2001:db8::7') })).toEqual([
+    expect.stringContaining('2001:db8::7 is not an address of this machine'),
+  ]);
 });
 
 test('all faults are listed at once, also those that only the machine can tell', () => {

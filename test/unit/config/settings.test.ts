@@ -60,6 +60,8 @@ describe('readSettings()', () => {
     '10.0.0.5=a=b',
     '10.0.0.5=a b',
     '10.0.0.5,10.0.0.5',
+    'fd00::5,FD00:0:0::5',
+    'fe80::5%eth0,fe80:0::5%eth0',
     Array.from({ length: 9 }, (_, index) => `10.0.0.${index}`).join(),
   ])('RTC_LISTEN_IP=%s is refused', (list) => {
     expect(faultsOf({ RTC_LISTEN_IP: list })).toEqual([expect.stringContaining('RTC_LISTEN_IP')]);
@@ -156,6 +158,16 @@ describe('addresses of WebRTC', () => {
     expect(rtcAddressesOf({ ...settings, RTC_LISTEN_IP })).toEqual([
       { ip: '10.0.0.5', announced: '203.0.113.7', takesTcp: true, isSet: true },
       { ip: 'fd00::5', takesTcp: true, isSet: true },
+    ]);
+  });
+
+  test('are written as the system writes them, each with its zone', () => {
+    const RTC_LISTEN_IP = '2A01:04F8:0:0:0:0:0:1, ::FFFF:7F00:1, FE80::1%eth0,fe80::1%ETH0';
+    expect(rtcAddressesOf({ ...settings, RTC_LISTEN_IP }).map(({ ip }) => ip)).toEqual([
+      '2a01:4f8::1',
+      '::ffff:127.0.0.1',
+      'fe80::1%eth0',
+      'fe80::1%ETH0',
     ]);
   });
 
