@@ -6,6 +6,7 @@ import { createWriteStream, mkdirSync } from 'node:fs';
 import { constants } from 'node:os';
 import { join, relative } from 'node:path';
 import { createInterface } from 'node:readline';
+import { SetUpFailure } from './failure.mjs';
 import { machinePath } from './find.mjs';
 import { build, root } from './project.mjs';
 import { printOutput } from './log.mjs';
@@ -43,11 +44,14 @@ export class CommandFailure extends Error {
  * @param {string} [options.cwd]
  * @param {Record<string, string>} [options.env] variables beside those of this process
  * @param {(line: string) => void} [options.onLine]
- * @returns {Promise<void>} rejects with a CommandFailure
+ * @returns {Promise<void>} once the program has ended; rejects with a CommandFailure, or a SetUpFailure if the log cannot be written
  */
 export async function run(program, args, { log, cwd = root, env = {}, onLine }) {
   const logPath = openLogFolder(log);
   const logFile = createWriteStream(logPath, { flags: 'a' });
+  /** @type {Error | undefined} */
+  let logFault;
+  logFile.on('error', (error) => (logFault ??= error));
   logFile.write(`\n$ ${program} ${args.join(' ')}\n`);
 
   const child = spawn(program, args, {
@@ -78,6 +82,12 @@ export async function run(program, args, { log, cwd = root, env = {}, onLine }) 
   running.delete(child);
   await new Promise((resolve) => logFile.end(resolve));
   if (stoppedBy) exitWhenAllStopped(stoppedBy);
+  if (logFault) {
+    const file = relative(root, logPath);
+    throw new SetUpFailure(
+      `Set-up stopped, because ${file} cannot be written: ${logFault.message}.`,
+    );
+  }
   if (status !== 0) throw new CommandFailure(program, lines, logPath);
 }
 
