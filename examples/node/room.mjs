@@ -30,8 +30,10 @@ export function enterRoom({ url, apiKey, room, peer, audio }, { onSound, onMessa
     /** The gateway's last word, if it was an error: the reason, if it closes then. */
     let fault = BROKEN;
     let isInRoom = false;
-    const onClosed = () => {
+    const onClosed = (/** @type {number} */ code) => {
       clearTimeout(timer);
+      // A connection that breaks (1006) gives no reason; a refused room is closed here.
+      if (isInRoom && code === 1006) fault = BROKEN;
       opened.onmessage = null;
       opened.onclose = null;
       if (!fault.retryable) return onEnd(fault.message);
@@ -42,13 +44,13 @@ export function enterRoom({ url, apiKey, room, peer, audio }, { onSound, onMessa
     };
     const giveUp = () => {
       opened.close(LOST);
-      onClosed();
+      onClosed(1006);
     };
     const watch = () => {
       clearTimeout(timer);
       timer = setTimeout(giveUp, SILENT_MS);
     };
-    opened.onclose = onClosed;
+    opened.onclose = ({ code }) => onClosed(code);
     opened.onmessage = ({ data }) => {
       watch();
       fault = BROKEN;

@@ -52,7 +52,8 @@ async def listen(socket, recorded):
                     break
     except websockets.ConnectionClosed:
         pass
-    return error
+    # A connection that breaks (1006) gives no reason; a refused room is closed here.
+    return {} if in_room and socket.close_code == 1006 else error
 
 
 async def talk(url, key, room, played, recorded):

@@ -1,9 +1,12 @@
 import { execFile } from 'node:child_process';
+import { once } from 'node:events';
 import { cp, mkdtemp, readFile, rm } from 'node:fs/promises';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { describe, expect, test, vi } from 'vitest';
+import { WebSocketServer } from 'ws';
 import { TestBrowser } from '../support/browser.ts';
 import type { TestClient } from '../support/client.ts';
 import { openDelayingProxy } from '../support/delaying-proxy.ts';
@@ -183,6 +186,29 @@ describe('docs/connect-python.md', () => {
     await program.interrupt();
     expect(program.output).toMatch(/Recorded \d\.\d s/);
     expect(peakHz((await decode(recorded)).subarray(-48_000))).toBe(600);
+  });
+
+  test('connects again after an error right before its connection broke', async () => {
+    const server = new WebSocketServer({ port: 0, host: '127.0.0.1' });
+    used.keep({
+      close: async () => {
+        server.close();
+      },
+    });
+    let connections = 0;
+    server.on('connection', (socket) => {
+      connections += 1;
+      socket.send(JSON.stringify({ type: 'joined', room: 'kitchen' }));
+      const error = { type: 'error', code: 'forbidden', message: 'Not you.', retryable: false };
+      socket.send(JSON.stringify(error));
+      setTimeout(() => socket.terminate(), 100);
+    });
+    await once(server, 'listening');
+    const { port } = server.address() as AddressInfo;
+    const { program } = await talk(`http://127.0.0.1:${port}`);
+    await expect.poll(() => connections, SETTLING).toBeGreaterThan(1);
+    await program.interrupt();
+    expect(program.output).toContain('Recorded 0.0 s');
   });
 
   test('ends with the reason when its key is wrong', async () => {
