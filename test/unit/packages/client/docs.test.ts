@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { runInNewContext } from 'node:vm';
 import { expect, test } from 'vitest';
 import * as api from '../../../../packages/client/src/index.ts';
 import {
@@ -42,4 +43,48 @@ test.each([
 ])('it describes %s', (name) => {
   const named = new RegExp(`\\b${name}\\b`);
   expect(SPANS.some((span) => named.test(span))).toBe(true);
+});
+
+/** Runs the example with a package and a page of the test's, and clicks on its button. @param fails the call that fails */
+async function clickExample(fails: string) {
+  const [, example = ''] = /<!-- example -->\n```js\n([^]*?)```/.exec(PAGE)!;
+  const calls: string[] = [];
+  const call = async (name: string) => {
+    calls.push(name);
+    if (name === fails) throw new Error('No.');
+  };
+  const microphone = { track: {}, close: () => calls.push('close') };
+  class Client {
+    readonly on = () => undefined;
+    readonly connect = () => call('connect');
+    readonly join = () => call('join');
+  }
+  const elements: Record<string, Record<string, unknown>> = {};
+  const elementOf = (name: string) =>
+    (elements[name] ??= {
+      addEventListener: (_event: string, listener: unknown) => {
+        elements[name]!['click'] = listener;
+      },
+    });
+  runInNewContext(example.replace(/^import .*;$/m, ''), {
+    document: { body: { dataset: {} }, querySelector: elementOf },
+    PartylineClient: Client,
+    Microphone: { open: () => call('open').then(() => microphone) },
+  });
+  const button = elementOf('#join');
+  await (button['click'] as (event: object) => Promise<void>)({ currentTarget: button });
+  return { calls, isDisabled: button['disabled'], text: elements['#state']?.['textContent'] };
+}
+
+test.each([
+  ['open', ['open']],
+  ['connect', ['open', 'connect', 'close']],
+  ['join', ['open', 'connect', 'join', 'close']],
+])('its example leaves no microphone open when %s() fails', async (fails, calls) => {
+  expect(await clickExample(fails)).toEqual({ calls, isDisabled: false, text: 'No.' });
+});
+
+test('its example joins with a microphone', async () => {
+  const { calls, isDisabled } = await clickExample('nothing');
+  expect({ calls, isDisabled }).toEqual({ calls: ['open', 'connect', 'join'], isDisabled: true });
 });
