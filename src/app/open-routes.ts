@@ -177,6 +177,7 @@ async function registerWhip(
       onKnown: (request, accountId) => visitors.known(request, accountId),
     }),
     sessions: new WhipSessions(service, accounts, cluster, timings.whip),
+    onRefused: (code) => metrics.refused(code),
   });
 }
 

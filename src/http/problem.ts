@@ -30,6 +30,10 @@ export function registerProblems(app: FastifyInstance): void {
   });
 }
 
+/** Returns the code with which {@link sendProblem} answers a fault. */
+export const codeOfFault = (fault: unknown): ErrorCode =>
+  (refusalOf(fault) ?? PartylineError.from(fault)).code;
+
 /** Default from which `Retry-After` of 429 and 503 is made, ms: a media worker that died is replaced within that time. */
 const RETRY_AFTER_MS = 1000;
 

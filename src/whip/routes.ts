@@ -1,7 +1,9 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
+import type { ErrorCode } from '../protocol/close-codes.ts';
 import { PartylineError } from '../protocol/errors.ts';
 import { asRestServer, type RestServer } from '../http/api-docs.ts';
+import { codeOfFault } from '../http/problem.ts';
 import type { WhipGuard } from './guard.ts';
 import { allowOrigins, describeMethods, FRAGMENT, linksTo, SDP } from './headers.ts';
 import type { WhipKind } from './offer.ts';
@@ -32,7 +34,12 @@ const security = [{ token: [] }, { apiKey: [] }];
 
 const UNREADABLE = `The body must be ${SDP} or ${FRAGMENT}.`;
 
-type Parts = { guard: WhipGuard; sessions: WhipSessions };
+type Parts = {
+  guard: WhipGuard;
+  sessions: WhipSessions;
+  /** Called once for each POST that fails, with the code of the answer. */
+  onRefused: (code: ErrorCode) => void;
+};
 
 /** Routes of WHIP (RFC 9725) and WHEP, by which standard clients speak into rooms and hear them (docs/protocol.md §8). */
 export async function registerWhipRoutes(server: RestServer, parts: Parts): Promise<void> {
@@ -61,7 +68,11 @@ export async function registerWhipRoutes(server: RestServer, parts: Parts): Prom
 }
 
 /** `/whip/{room}` and `/whep/{room}`. */
-function registerEndpoint(server: RestServer, kind: WhipKind, { guard, sessions }: Parts): void {
+function registerEndpoint(
+  server: RestServer,
+  kind: WhipKind,
+  { guard, sessions, onRefused }: Parts,
+): void {
   const url = `/${kind}/:room`;
   const schema = {
     summary: SUMMARIES[kind].open,
@@ -72,8 +83,16 @@ function registerEndpoint(server: RestServer, kind: WhipKind, { guard, sessions 
     body: Type.String({ description: 'An SDP offer' }),
     response: { 201: textOf(SDP, 'The answer; Location is the address of the session') },
   };
-  const preValidation = requireContentType(SDP);
-  server.post(url, { schema, onRequest: guard.opening, preValidation }, async (request, reply) => {
+  const opening = {
+    schema,
+    onRequest: guard.opening,
+    preValidation: requireContentType(SDP),
+    onError: (_request: unknown, _reply: unknown, fault: Error, done: () => void) => {
+      onRefused(codeOfFault(fault));
+      done();
+    },
+  };
+  server.post(url, opening, async (request, reply) => {
     const { credentials, changesBefore } = guard.knownOf(request);
     const { query, params, body } = request;
     const peer = peerOf(credentials.grant?.peer, query.peer);

@@ -389,6 +389,36 @@ test('a session of an account that connects too often is restarted and ended', a
   expect((await postOffer(gateway, '/whep/a?peer=obs', PLAYER, { key: token })).status).toBe(429);
 });
 
+test('a POST that is refused counts once, on the node that was asked', async () => {
+  const [one, two] = await openNodes(2);
+  const made = await postOffer(one!, '/whip/a?peer=obs', SPEAKER);
+  const refused = [
+    // The first node, which has the other half, refuses it for the second.
+    await postOffer(two!, '/whep/a?peer=obs&from=ghost', PLAYER),
+    await postOffer(two!, '/whep/a', PLAYER),
+    await postOffer(two!, '/whip/a?peer=vlc', SPEAKER, { key: 'pl_wrong' }),
+    await postOffer(two!, '/whip/a?peer=vlc', SPEAKER, { type: 'text/plain' }),
+    await postOffer(two!, '/whip/a?peer=vlc', `${SPEAKER}${'a=x\r\n'.repeat(20_000)}`),
+  ];
+  expect(refused.map(({ status }) => status)).toEqual([404, 400, 401, 415, 413]);
+  // Only a POST asks for a place.
+  expect(await statusOf(two!, `/whip/sessions/${'0'.repeat(48)}`, 'DELETE')).toBe(404);
+  const refusals = async ({ url }: WhipTarget) => {
+    const metrics = await (await fetch(`${url}/metrics`)).text();
+    const lines = metrics.matchAll(/^partyline_refusals_total\{reason="(\w+)"\} (\d+)$/gm);
+    return Object.fromEntries([...lines].map(([, reason, count]) => [reason, Number(count)]));
+  };
+  expect(await refusals(one!)).toEqual({});
+  expect(await refusals(two!)).toEqual({
+    not_found: 1,
+    bad_request: 1,
+    unauthorized: 1,
+    unsupported_media_type: 1,
+    message_too_big: 1,
+  });
+  expect(await statusOf(one!, locationOf(made), 'DELETE')).toBe(200);
+});
+
 test('while a node drains it takes nobody, and those that are there stay', async () => {
   const gateway = await openGateway();
   const made = await postOffer(gateway, '/whip/a?peer=obs', SPEAKER);
