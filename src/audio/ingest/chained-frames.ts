@@ -75,8 +75,9 @@ export class ChainedFrames implements FrameReader {
     }
     if (leftBytes < header.bytes) return undefined;
     this.#streamKey = header.streamKey;
-    const durationMs = (header.samples * 1000) / header.rateHz;
-    this.#onFrame(Buffer.from(bytes.subarray(at, at + header.bytes)), durationMs);
+    const { samples, rateHz } = header;
+    const frame = Buffer.from(bytes.subarray(at, at + header.bytes));
+    this.#onFrame(frame, (samples * 1000) / rateHz, rateHz);
     return header.bytes;
   }
 

@@ -3,7 +3,7 @@ import { PartylineError } from '../../protocol/errors.ts';
 import { TokenBucket } from '../../token-bucket.ts';
 import type { Codecs } from '../codecs.ts';
 import type { FrameDecoder } from '../decoding/decoder-thread.ts';
-import type { FrameCodec } from '../decoding/frame-codecs.ts';
+import type { DecodedSound, FrameCodec } from '../decoding/frame-codecs.ts';
 import type { FrameReader, FrameSink } from './frame-reader.ts';
 import type { Ingest, IngestEvents, OpusTarget } from './ingest.ts';
 import type { LastPackets } from './splice.ts';
@@ -34,7 +34,7 @@ const MAX_SILENT_JOBS = 25;
  */
 const MAX_LATE_MS = 3000;
 
-type Frame = { bytes: Buffer; durationMs: number; atMs: number };
+type Frame = { bytes: Buffer; durationMs: number; rateHz: number; atMs: number };
 
 export type DecodedFormat = {
   /** Name of the format, in messages for people. */
@@ -121,7 +121,7 @@ export class DecodedIngest implements Ingest {
     if (!this.#isBusy) this.#decodeAll().catch((fault: unknown) => this.#fail(fault));
   }
 
-  readonly #take: FrameSink = (bytes, durationMs) => {
+  readonly #take: FrameSink = (bytes, durationMs, rateHz) => {
     if (this.#isClosed) return;
     if (durationMs === 0) {
       this.#heads.spend(this.#atMs);
@@ -134,7 +134,7 @@ export class DecodedIngest implements Ingest {
         return;
       }
     }
-    this.#frames.push({ bytes, durationMs, atMs: this.#atMs });
+    this.#frames.push({ bytes, durationMs, rateHz, atMs: this.#atMs });
   };
 
   /** Returns false for a frame beyond the budget. @throws {PartylineError} `audio_rate_exceeded` if there have been such frames for too long */
@@ -170,7 +170,7 @@ export class DecodedIngest implements Ingest {
       if (sound.samples.length === 0) continue;
       const encoder = await this.#encoderFor(sound.rateHz);
       // All messages of the job have arrived by the time of the last.
-      encoder?.push(sound.samples, job.at(-1)!.atMs);
+      encoder?.push(asCharged(sound, job), job.at(-1)!.atMs);
     }
     this.#isBusy = false;
   }
@@ -197,6 +197,8 @@ export class DecodedIngest implements Ingest {
       const frame = this.#frames[count]!;
       // A head begins another stream; what comes after a cut is not heard with what came before it.
       if (frame.durationMs === 0 || isAfterCut(frame) !== isAfterCut(first)) break;
+      // The decoder says one rate for a job, the last.
+      if (frame.rateHz !== first.rateHz) break;
       durationMs += frame.durationMs;
       count += 1;
     }
@@ -223,4 +225,14 @@ export class DecodedIngest implements Ingest {
     this.close();
     this.#events.onFault(unreadable(this.#format.name, fault));
   }
+}
+
+/**
+ * Returns the sound of a job without what is beyond its charged duration and that of one frame: a decoder may be a frame late. What it had
+ * left of another rate comes first, and would be heard at the wrong pitch.
+ */
+function asCharged({ samples, rateHz }: DecodedSound, job: readonly Frame[]): Float32Array {
+  const durationMs = job.reduce((sum, frame) => sum + frame.durationMs, 0);
+  const longestMs = Math.max(...job.map((frame) => frame.durationMs));
+  return samples.subarray(-Math.ceil(((durationMs + longestMs) * rateHz) / 1000));
 }

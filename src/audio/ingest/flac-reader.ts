@@ -11,6 +11,9 @@ const MAX_HEAD_BYTES = 16;
 /** Maximum samples of a frame, that of the streamable subset (§7): no voice client sends more. */
 const MAX_FRAME_SAMPLES = 16_384;
 const MAX_FRAME_BYTES = 1 << 18;
+/** Rates that are decoded, as in WAVE files; a header may say any from 1 Hz on. */
+const MIN_RATE_HZ = 4000;
+const MAX_RATE_HZ = 192_000;
 /** Bit of the second byte of a frame in a stream whose frames differ in length. */
 const VARIABLE_LENGTHS = 1;
 /** Minimum length of a frame: header, one subframe of one value, checksum. */
@@ -23,11 +26,15 @@ const CRC_16 = Uint16Array.from({ length: 256 }, (_, byte) => {
   return crc;
 });
 
-/** Returns the duration of a frame, ms. @throws {Error} if the frame cannot be decoded */
-export function flacDurationMs({ samples, rateHz }: FlacHeader): number {
+/** Returns the duration of a frame, ms, and its rate. @throws {Error} if the frame cannot be decoded */
+export function flacSoundOf({ samples, rateHz }: FlacHeader): {
+  durationMs: number;
+  rateHz: number;
+} {
   if (samples > MAX_FRAME_SAMPLES) throw new Error('A frame has too many samples.');
   if (!rateHz) throw new Error('A frame does not say its rate.');
-  return (samples * 1000) / rateHz;
+  if (rateHz < MIN_RATE_HZ || rateHz > MAX_RATE_HZ) throw new Error(`A frame has ${rateHz} Hz.`);
+  return { durationMs: (samples * 1000) / rateHz, rateHz };
 }
 
 /**
@@ -107,14 +114,14 @@ export class FlacReader implements FrameReader {
     }
     const header = parseFlacHeader(bytes, 0);
     if (!header) return this.#toNextSync(bytes);
-    const durationMs = flacDurationMs(header);
+    const { durationMs, rateHz } = flacSoundOf(header);
     const scannedBytes = this.#scannedBytes;
     const end = this.#endOfFrame(bytes, header);
     this.#units += (end?.at ?? this.#scannedBytes) - scannedBytes;
     if (!end) return undefined;
     this.#startAnew();
     this.#lastSamples = header.samples;
-    if (end.isWhole) this.#onFrame(Buffer.from(bytes.subarray(0, end.at)), durationMs);
+    if (end.isWhole) this.#onFrame(Buffer.from(bytes.subarray(0, end.at)), durationMs, rateHz);
     return end.at;
   }
 

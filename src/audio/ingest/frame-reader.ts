@@ -17,7 +17,7 @@ export type FrameReader = {
 };
 
 /**
- * Receives a frame, and the duration of its sound, ms; 0 for the head of a stream, without which the frames after it do not decode. A head
- * begins another stream.
+ * Receives a frame, the duration of its sound, ms, and the rate of its samples. The duration is 0 for the head of a stream, without which
+ * the frames after it do not decode. A head begins another stream.
  */
-export type FrameSink = (frame: Buffer, durationMs: number) => void;
+export type FrameSink = (frame: Buffer, durationMs: number, rateHz: number) => void;

@@ -163,7 +163,8 @@ export class Mp4Reader implements FrameReader {
     const frame = Buffer.concat([head, this.#collected.bytes]);
     this.#collected.clear();
     this.#sample = this.#samples.next().value;
-    this.#onFrame(frame, (SAMPLES * 1000) / ADTS_RATES_HZ[rateIndex]!);
+    const rateHz = ADTS_RATES_HZ[rateIndex]!;
+    this.#onFrame(frame, (SAMPLES * 1000) / rateHz, rateHz);
   }
 }
 

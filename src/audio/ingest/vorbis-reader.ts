@@ -77,7 +77,7 @@ export class VorbisReader implements FrameReader {
     const modeBits = 32 - Math.clz32(modes.length - 1);
     this.#stream = { rateHz, blockSamples, modes, modeBits };
     this.#identification = undefined;
-    this.#onFrame(Buffer.concat([packet, setup]), 0);
+    this.#onFrame(Buffer.concat([packet, setup]), 0, rateHz);
   }
 
   /** Hands on a frame. A block overlaps half of the previous one (§1.3.2). */
@@ -87,6 +87,6 @@ export class VorbisReader implements FrameReader {
     const samples = blockSamples[modes[mode] ? 1 : 0];
     const sounding = ((this.#lastSamples ?? samples) + samples) / 4;
     this.#lastSamples = samples;
-    this.#onFrame(packet, (sounding * 1000) / rateHz);
+    this.#onFrame(packet, (sounding * 1000) / rateHz, rateHz);
   }
 }

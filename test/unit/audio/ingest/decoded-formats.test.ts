@@ -156,6 +156,31 @@ describe('hostile streams', () => {
     expect(faults).toEqual([unsupported]);
   });
 
+  test('FLAC whose frames state 1 Hz is refused', async () => {
+    const message = Buffer.concat([
+      flacFrame(0, 192, 96_000),
+      flacFrame(1, 1, 1),
+      flacFrame(2, 1, 1),
+    ]);
+    const { packets, faults } = await hearStream(codecs, 'flac', [message], UNTIL_REFUSED);
+    expect(packets).toEqual([]);
+    expect(faults).toEqual([unsupported]);
+  });
+
+  test('FLAC of 60 ms, and behind it in one message 120 ms at a lower rate: no more sound than that', async () => {
+    const high = Array.from({ length: 30 }, (_, i) => flacFrame(i, 192, 96_000));
+    const low = Array.from({ length: 5 }, (_, i) => flacFrame(30 + i, 192, 8000));
+    const { packets, faults } = await hearStream(
+      codecs,
+      'flac',
+      [Buffer.concat([...high, ...low])],
+      5,
+    );
+    expect(faults).toEqual([]);
+    expect(packets.length).toBeGreaterThanOrEqual(5);
+    expect(packets.length).toBeLessThanOrEqual(9);
+  });
+
   test('minutes of sound in a message: what is beyond 12 s is dropped, and the stream is refused when it has gone on for 5 s', async () => {
     // The shortest frames of MPEG-2 at 8 kbit/s last 24 ms each and have 24 bytes.
     const frame = Buffer.alloc(24);
@@ -322,4 +347,18 @@ function withChecksum(head: Buffer): Buffer {
     for (let bit = 0; bit < 8; bit += 1) crc = (crc & 0x80 ? (crc << 1) ^ 0x07 : crc << 1) & 0xff;
   }
   return Buffer.concat([head, Buffer.of(crc)]);
+}
+
+/** A FLAC frame of one channel of a constant value, 16 bits a sample; its head states the rate in Hz if that is below 65,536, or 96 kHz. */
+function flacFrame(number: number, samples: number, rateHz: number): Buffer {
+  const rate = Buffer.alloc(rateHz === 96_000 ? 0 : 2);
+  if (rate.length > 0) rate.writeUInt16BE(rateHz);
+  const codes = 0x70 | (rate.length > 0 ? 13 : 11);
+  const size = Buffer.of((samples - 1) >> 8, (samples - 1) & 0xff);
+  const head = withChecksum(
+    Buffer.concat([Buffer.of(0xff, 0xf9, codes, 0x08, number), size, rate]),
+  );
+  const bytes = Buffer.concat([head, Buffer.of(0, 3, 0xe8), Buffer.alloc(2)]);
+  bytes.writeUInt16BE(flacChecksum(bytes.subarray(0, -2)), bytes.length - 2);
+  return bytes;
 }
