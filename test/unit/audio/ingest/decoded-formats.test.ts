@@ -181,6 +181,14 @@ describe('hostile streams', () => {
     expect(packets.length).toBeLessThanOrEqual(9);
   });
 
+  test('FLAC that changes its rate over and over is refused', async () => {
+    const messages = Array.from({ length: 30 }, (_, i) =>
+      Buffer.concat([flacFrame(i, 1600, 8000 + i), flacFrame(i, 1600, 8000 + i)]),
+    );
+    const { faults } = await hearStream(codecs, 'flac', messages, UNTIL_REFUSED);
+    expect(faults).toEqual([expect.objectContaining({ code: 'rate_limited' })]);
+  });
+
   test('minutes of sound in a message: what is beyond 12 s is dropped, and the stream is refused when it has gone on for 5 s', async () => {
     // The shortest frames of MPEG-2 at 8 kbit/s last 24 ms each and have 24 bytes.
     const frame = Buffer.alloc(24);
