@@ -1,6 +1,7 @@
 import { counters } from '../../counters.ts';
 import { PartylineError } from '../../protocol/errors.ts';
 import { SILENCE_LEVEL } from '../../rtp/packet.ts';
+import { TokenBucket } from '../../token-bucket.ts';
 import type { Ingest, OpusTarget } from './ingest.ts';
 import { audioLevelOf } from '../level.ts';
 import type { OpusDecoder } from '../opus-codec.ts';
@@ -35,12 +36,21 @@ const QUIET_LEVEL = 55;
  */
 const METERED_SAMPLES = 960;
 
+/** Maximum seconds of sound per second, and at once: after a stall of 8 s all of it arrives at once. */
+const SOUND = { perSecond: 1.25, burst: 12 };
+/** Minimum sound that is charged in one step, s. */
+const CHARGED_AT_ONCE_S = 0.25;
+const SAMPLES_PER_S = 48_000;
+
 /** Ingest of Opus: hands on packets unchanged, but for excessive padding; decodes some of them to measure their level. */
 export class OpusIngest implements Ingest {
   readonly #meter: OpusDecoder;
   readonly #target: OpusTarget;
   #audioLevel = SILENCE_LEVEL;
   #untilMeter = 0;
+  #budget: TokenBucket | undefined;
+  /** Sound that has been charged and has not come yet, samples. */
+  #spareSamples = 0;
   /** Number of consecutive malformed packets; its initial value refuses a stream that does not begin with Opus at once. */
   #malformedInARow = MAX_MALFORMED_IN_A_ROW - 1;
 
@@ -51,6 +61,10 @@ export class OpusIngest implements Ingest {
 
   push(message: Buffer, atMs: number): void {
     const durationSamples = opusPacketSamples(message);
+    if (durationSamples !== undefined && !this.#admit(durationSamples, atMs)) {
+      counters.dropped.too_fast += 1;
+      return;
+    }
     // A shorter packet is not too long, whatever its duration.
     const mayBeTooLong = durationSamples !== undefined && message.length > MAX_BYTES_PER_20_MS;
     const packet = mayBeTooLong ? boundedOpusPacket(message, durationSamples) : message;
@@ -66,6 +80,17 @@ export class OpusIngest implements Ingest {
 
   /** Has no effect: each message is a packet. */
   skip(): void {}
+
+  /** Charges a packet before it may be decoded: a few bytes may last 120 ms. @returns false for one beyond the budget */
+  #admit(durationSamples: number, atMs: number): boolean {
+    if (durationSamples > this.#spareSamples) {
+      this.#budget ??= new TokenBucket(SOUND, atMs);
+      if (this.#budget.take(CHARGED_AT_ONCE_S, atMs) < 0) return false;
+      this.#spareSamples += CHARGED_AT_ONCE_S * SAMPLES_PER_S;
+    }
+    this.#spareSamples -= durationSamples;
+    return true;
+  }
 
   /** Updates the level; returns false if libopus cannot decode the packet. */
   #measure(packet: Buffer, durationSamples: number): boolean {

@@ -10,6 +10,7 @@ import { createIngest } from '../../../../src/audio/ingest/create-ingest.ts';
 import { DECODED_FORMATS } from '../../../../src/audio/ingest/decoded-formats.ts';
 import type { OpusTarget } from '../../../../src/audio/ingest/ingest.ts';
 import type { LastPackets } from '../../../../src/audio/ingest/splice.ts';
+import { counters } from '../../../../src/counters.ts';
 import { audioLevelOf } from '../../../../src/audio/level.ts';
 import { openSampleWriter, upmix } from '../../../../src/audio/samples.ts';
 import { readFixture } from '../../../support/fixtures.ts';
@@ -112,6 +113,19 @@ describe('Opus in', () => {
       expect.objectContaining({ code: 'unsupported_audio' }),
     );
     expect(packets).toEqual([]);
+    ingest.close();
+  });
+
+  test.each([
+    ['after a stall of 8 s, of 2.5 ms', '1022', 0x80, 3200, 3200],
+    ['of 120 ms, 1000 at once: those of 12 s', '10221022', 0x19, 1000, 100],
+  ])('push() of packets %s', async (_name, hex, toc, count, handedOn) => {
+    const { ingest, packets } = await open();
+    const packet = Buffer.concat([Buffer.of(toc), Buffer.from(hex, 'hex')]);
+    const before = counters.dropped.too_fast;
+    for (let i = 0; i < count; i += 1) ingest.push(packet, 0);
+    expect(packets).toHaveLength(handedOn);
+    expect(counters.dropped.too_fast - before).toBe(count - handedOn);
     ingest.close();
   });
 
