@@ -258,6 +258,17 @@ test('WavIngest.push() of clips of different rates before an ingest is open: all
   ingest.close();
 });
 
+test('WavIngest.push() of 40 s at once, of a rate that the file states: 12 s are heard', async () => {
+  const { ingest, packets, faults } = await openWav();
+  const clip = Buffer.alloc(64_000, 1);
+  const file = Buffer.concat([wavHead({ rateHz: 4000, dataBytes: clip.length }), clip]);
+  for (let i = 0; i < 5; i += 1) ingest.push(file, 0);
+  await vi.waitFor(() => expect(packets.length).toBeGreaterThan(590), { timeout: 10_000 });
+  expect(packets.length).toBeLessThanOrEqual(600);
+  expect(faults).toEqual([]);
+  ingest.close();
+});
+
 test('WavIngest.skip() of a message that ends within a sample: not heard, and the samples go on where they were', async () => {
   const { ingest, packets, faults } = await openWav();
   const tone = Buffer.concat(pcmTone(1000, 0.5, 3000));
