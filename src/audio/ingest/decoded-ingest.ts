@@ -231,8 +231,8 @@ export class DecodedIngest implements Ingest {
 }
 
 /**
- * Returns the sound of a job without what is beyond its charged duration and that of one frame: a decoder may be a frame late. What it had
- * left of another rate comes first, and would be heard at the wrong pitch.
+ * Returns the sound of a job without what is beyond its charged duration and that of one frame: a decoder may be a frame late. The rest of
+ * another rate comes first, and would be heard at the wrong pitch.
  */
 function asCharged({ samples, rateHz }: DecodedSound, job: readonly Frame[]): Float32Array {
   const durationMs = job.reduce((sum, frame) => sum + frame.durationMs, 0);
