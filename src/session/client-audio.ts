@@ -10,6 +10,7 @@ import {
   parseOutputFormat,
 } from '../audio/format.ts';
 import { quantizeGain } from '../audio/gain.ts';
+import type { Turn } from '../audio/ingest/held-audio.ts';
 import { PartylineError } from '../protocol/errors.ts';
 import type { ClientMessages } from '../protocol/client-messages.ts';
 import type {
@@ -22,7 +23,6 @@ import type { PeerSubscription, WebSocketPeer } from '../rooms/websocket-peer.ts
 import type { AudioSettings } from './audio-settings.ts';
 import { ClientInput } from './client-input.ts';
 import type { ClientNotifier } from './client-notifier.ts';
-import type { Turn } from './held-audio.ts';
 import { RelayIntake } from './relay-intake.ts';
 
 /** Maximum number of peers whose volume a client can set, over all its messages. */

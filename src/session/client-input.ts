@@ -2,12 +2,14 @@ import type { DeclaredFormat, InputFormat } from '../audio/format.ts';
 import { canBeginAnywhere } from '../audio/format.ts';
 import type { Codecs } from '../audio/codecs.ts';
 import type { Detection } from '../audio/ingest/detection/detector.ts';
+import { HeldAudio, type Turn } from '../audio/ingest/held-audio.ts';
 import type { OpusTarget, OpusSink } from '../audio/ingest/ingest.ts';
 import { AudioInput } from '../audio/ingest/input.ts';
+import type { InputWork } from '../audio/ingest/input-state.ts';
+import { SampleBudget } from '../audio/ingest/stream-budget.ts';
 import type { LastPackets } from '../audio/ingest/splice.ts';
 import { counters } from '../counters.ts';
 import { bytesPerSecondOf } from './audio-budget.ts';
-import { HeldAudio, type Turn } from './held-audio.ts';
 
 /**
  * Maximum duration of held audio of a client that is joining a room, or changing its format or mute, s: enough for a burst of 2 s
@@ -49,6 +51,8 @@ export class ClientInput {
   readonly #events: ClientInputEvents;
   /** Messages that arrived while the client was joining a room, or after a request that may change where or how they are heard. */
   readonly #held: HeldAudio;
+  /** Work of all inputs of the client. */
+  readonly #work: InputWork;
   /** Target of the client's packets: the sink of its room, or {@link toNobody}. */
   readonly #target: OpusTarget = { sink: toNobody };
   #input: AudioInput;
@@ -62,6 +66,7 @@ export class ClientInput {
   constructor(settings: InputSettings, codecs: Codecs, turn: Turn, events: ClientInputEvents) {
     this.#codecs = codecs;
     this.#events = events;
+    this.#work = { turn, samples: new SampleBudget() };
     this.#held = new HeldAudio(({ message, atMs }) => this.#input.push(message, atMs), turn);
     this.#input = this.#open(settings);
   }
@@ -148,7 +153,9 @@ export class ClientInput {
 
   /** Hands on all messages before the first mark that are held for the present room, at once. */
   flush(): void {
-    if (this.#isInRoom) this.#held.flush();
+    if (!this.#isInRoom) return;
+    this.#held.flush();
+    this.#input.flush();
   }
 
   /** Hands on the held messages, in turn with other clients, or drops them if there is no room. */
@@ -195,6 +202,7 @@ export class ClientInput {
       { onDetected, onOpaque: (message, atMs) => this.#relay(message, atMs), onMismatch, onFault },
       before,
       assumed && canBeginAnywhere(assumed) ? assumed : undefined,
+      this.#work,
     );
   }
 

@@ -1,4 +1,5 @@
 import type { Codecs } from '../codecs.ts';
+import { counters } from '../../counters.ts';
 import { PartylineError } from '../../protocol/errors.ts';
 import { type Rate, TokenBucket } from '../../token-bucket.ts';
 import {
@@ -23,18 +24,23 @@ import {
 } from '../format.ts';
 import { frameBytesOf } from '../samples.ts';
 import { createIngest } from './create-ingest.ts';
+import { HeldAudio } from './held-audio.ts';
 import type { Ingest, OpusTarget, OpusSink } from './ingest.ts';
 import {
   type AudioInputEvents,
   beginsOther,
   type DoubtingState,
   type InputState,
+  type InputWork,
   type OpeningState,
   type OpenState,
   otherFileOf,
   readInFile,
+  sampleBytesPerSecond,
   Unheard,
+  type WaitingMessage,
   wholeMessages,
+  workAtOnce,
 } from './input-state.ts';
 import type { LastPackets } from './splice.ts';
 import { OpaqueIngest } from './opaque-ingest.ts';
@@ -85,6 +91,11 @@ export class AudioInput {
   readonly #target: OpusTarget;
   readonly #events: AudioInputEvents;
   readonly #isDeclared: boolean;
+  readonly #samples: InputWork['samples'];
+  /** Messages whose format is known, until their turn, and those that came behind them. */
+  readonly #waiting: HeldAudio<WaitingMessage>;
+  /** Arrival time of the last message that nobody may hear, ms; nobody may hear those before it either. */
+  #skippedUntilMs = -Infinity;
   #state: InputState;
   #receivedBytes = 0;
   /** Arrival time of the last message, ms. */
@@ -99,6 +110,7 @@ export class AudioInput {
    * @param declared format that the client declares
    * @param before last packets that were handed on before this input takes over
    * @param assumed format of an undeclared client until its bytes contradict it
+   * @param work what the client may cause, shared with its other inputs
    */
   constructor(
     declared: DeclaredFormat,
@@ -107,11 +119,18 @@ export class AudioInput {
     events: AudioInputEvents,
     before?: LastPackets,
     assumed?: InputFormat,
+    { turn, samples }: InputWork = workAtOnce(),
   ) {
     this.#codecs = codecs;
     this.#target = target;
     this.#events = events;
     this.#isDeclared = declared !== 'auto';
+    this.#samples = samples;
+    this.#waiting = new HeldAudio(
+      ({ message, atMs, isKnown }) =>
+        isKnown ? this.#readHeld({ message, atMs }) : this.#read(message, atMs),
+      turn,
+    );
     this.#state = { name: 'detecting', detector: new FormatDetector(0, turns) };
     const format = declared === 'auto' ? assumed : declared;
     if (format) this.#open(format, [], 0, before);
@@ -140,14 +159,31 @@ export class AudioInput {
 
   /** Processes one message of at least one byte. */
   push(message: Buffer, nowMs: number): void {
+    if (this.#waiting.isEmpty) this.#read(message, nowMs);
+    else this.#waiting.hold({ message, atMs: nowMs, isKnown: false });
+  }
+
+  /** Reads a message of at least one byte whose audio is dropped, because the client was in no room: later messages may depend on it. */
+  skip(message: Buffer, nowMs: number): void {
+    this.#skippedUntilMs = nowMs;
+    this.push(message, nowMs);
+  }
+
+  /** Hands on at once what waits for its turn. */
+  flush(): void {
+    this.#waiting.flush();
+  }
+
+  #read(message: Buffer, nowMs: number): void {
     const state = this.#state;
     const startsAtBytes = this.#receivedBytes;
     this.#receivedBytes += message.length;
     this.#atMs = nowMs;
     switch (state.name) {
       case 'open':
+        if (nowMs <= this.#skippedUntilMs) this.#skip(state, message, nowMs);
         // A declared stream is looked at only when its check is due.
-        if (state.file || state.guard || nowMs >= state.check.dueAtMs) {
+        else if (state.file || state.guard || nowMs >= state.check.dueAtMs) {
           this.#look(state, message, nowMs, startsAtBytes);
         } else this.#ingest(state, message, nowMs);
         break;
@@ -163,6 +199,7 @@ export class AudioInput {
       case 'silent':
         // Silence need not be sent; the first sound shows whether the guess was right.
         state.lastAtMs = nowMs;
+        if (nowMs <= this.#skippedUntilMs) break;
         if (isDigitalSilence(message)) {
           this.#guess(state, message, nowMs);
           break;
@@ -184,25 +221,8 @@ export class AudioInput {
     }
   }
 
-  /** Reads a message of at least one byte whose audio is dropped, because the client was in no room: later messages may depend on it. */
-  skip(message: Buffer, nowMs: number): void {
-    const state = this.#state;
-    if (state.name !== 'open' && state.name !== 'silent') {
-      this.push(message, nowMs);
-      return;
-    }
-    this.#receivedBytes += message.length;
-    this.#atMs = nowMs;
-    if (state.name === 'silent') {
-      state.lastAtMs = nowMs;
-      return;
-    }
-    state.check.skip();
-    state.file?.reset();
-    state.ingest.skip(message, nowMs);
-  }
-
   close(): void {
+    this.#waiting.clear();
     this.#closeIngest();
     this.#state = { name: 'closed' };
   }
@@ -273,6 +293,7 @@ export class AudioInput {
     const open: OpenState = {
       name: 'open',
       format,
+      bytesPerSecond: sampleBytesPerSecond(format),
       ingest,
       check: new FormatCheck(format, this.#isDeclared, turns),
       guard: this.#isDeclared ? undefined : guardOf(format, this.#paces),
@@ -294,14 +315,20 @@ export class AudioInput {
     };
   }
 
-  /** Hands on messages that were held. */
+  /** Hands on messages that were held until their format was known, before those that wait, in the client's turns. */
   #ingestHeld(held: readonly TimedMessage[]): void {
-    for (const { message, atMs } of held) {
-      const state = this.#state;
-      // An earlier message that could not be read may have opened another.
-      if (state.name === 'open') this.#ingest(state, message, atMs);
-      else if (state.name === 'opening') state.held.push({ message, atMs });
-      else if (state.name === 'detecting') this.#detect(state.detector, message, atMs);
+    this.#waiting.holdFirst(held.map((each) => ({ ...each, isKnown: true })));
+    this.#waiting.drain();
+  }
+
+  #readHeld({ message, atMs }: TimedMessage): void {
+    const state = this.#state;
+    // An earlier message that could not be read may have opened another.
+    if (state.name === 'opening') state.held.push({ message, atMs });
+    else if (state.name === 'detecting') this.#detect(state.detector, message, atMs);
+    else if (state.name === 'open') {
+      if (atMs <= this.#skippedUntilMs) this.#skip(state, message, atMs);
+      else this.#ingest(state, message, atMs);
     }
   }
 
@@ -444,7 +471,19 @@ export class AudioInput {
     this.#ingestHeld(arrivals);
   }
 
+  #skip(open: OpenState, message: Buffer, atMs: number): void {
+    open.check.skip();
+    open.file?.reset();
+    open.ingest.skip(message, atMs);
+  }
+
   #ingest(open: OpenState, message: Buffer, atMs: number): void {
+    const { bytesPerSecond } = open;
+    if (bytesPerSecond && !this.#samples.admit(message.length, bytesPerSecond, atMs)) {
+      counters.dropped.too_fast += 1;
+      open.ingest.skip(message, atMs);
+      return;
+    }
     if (open.unheard && !open.unheard.keep({ message, atMs })) open.unheard = undefined;
     try {
       open.ingest.push(message, atMs);

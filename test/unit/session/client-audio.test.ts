@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { loadCodecs } from '../../../src/audio/codecs.ts';
 import type { AudioSettings } from '../../../src/session/audio-settings.ts';
 import { type AudioPreferences, ClientAudio } from '../../../src/session/client-audio.ts';
-import type { Turn } from '../../../src/session/held-audio.ts';
+import type { Turn } from '../../../src/audio/ingest/held-audio.ts';
 
 test.each([
   [{ audio: 'auto' }, 'sound'],

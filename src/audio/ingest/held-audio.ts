@@ -1,4 +1,4 @@
-import type { TimedMessage } from '../audio/ingest/detection/pace.ts';
+import type { TimedMessage } from './detection/pace.ts';
 
 /** Maximum time for which a client's messages are passed on in one turn, ms; at least one message is passed on. */
 const PIECE_MS = 1;
@@ -7,17 +7,17 @@ const PIECE_MS = 1;
 export type Turn = { begin(): boolean; take(start: () => void): void };
 
 /**
- * Audio of a client that is joining a room: held until the client has joined, and then handed on in order, a few
- * messages at a time, in turn with the work of other clients. Encoding a second of samples takes tens of milliseconds.
+ * Audio of a client that is joining a room, or whose format is being detected: held until then, and then handed on in order, a few
+ * messages at a time, in turn with the work of other clients. Encoding a second of samples takes milliseconds.
  * Messages behind a mark stay held until the mark is passed, whatever happens to those before it.
  */
-export class HeldAudio {
-  readonly #handOn: (held: TimedMessage) => void;
+export class HeldAudio<Held extends TimedMessage = TimedMessage> {
+  readonly #handOn: (held: Held) => void;
   readonly #turn: Turn;
   readonly #now: () => number;
-  #messages: TimedMessage[] = [];
+  #messages: Held[] = [];
   /** Messages behind each mark, in order. */
-  #behindMarks: TimedMessage[][] = [];
+  #behindMarks: Held[][] = [];
   #bytes = 0;
   /** True if nothing is held and no mark is set: read for every message. */
   isEmpty = true;
@@ -27,7 +27,7 @@ export class HeldAudio {
 
   /** @param now a monotonic clock, ms */
   constructor(
-    handOn: (held: TimedMessage) => void,
+    handOn: (held: Held) => void,
     turn: Turn,
     now: () => number = () => performance.now(),
   ) {
@@ -51,10 +51,17 @@ export class HeldAudio {
     return [this.#messages, ...this.#behindMarks].find(({ length }) => length > 0)?.[0]?.atMs;
   }
 
-  hold(held: TimedMessage): void {
+  hold(held: Held): void {
     (this.#behindMarks.at(-1) ?? this.#messages).push(held);
     this.isEmpty = false;
     this.#bytes += held.message.length;
+  }
+
+  /** Holds messages that come before all others. */
+  holdFirst(held: readonly Held[]): void {
+    this.#messages = [...held, ...this.#messages];
+    for (const { message } of held) this.#bytes += message.length;
+    this.#noteIfEmpty();
   }
 
   /** Sets a mark behind all held messages. */
@@ -70,7 +77,7 @@ export class HeldAudio {
   }
 
   /** Returns all held messages before the first mark, and holds none of them from then on. */
-  takeAll(): TimedMessage[] {
+  takeAll(): Held[] {
     const messages = this.#messages;
     this.#messages = [];
     this.#isDraining = false;
@@ -89,7 +96,9 @@ export class HeldAudio {
 
   /** Hands on everything before the first mark, at once. */
   flush(): void {
-    for (const held of this.takeAll()) this.#handOn(held);
+    this.#isDraining = true;
+    while (this.#messages.length > 0) this.#handOnFirst();
+    this.takeAll();
   }
 
   /** Hands on the oldest before the first mark at once, until no more than `bytes` are held. */
@@ -103,10 +112,12 @@ export class HeldAudio {
   }
 
   #continue(): void {
-    this.#isDraining = false;
-    while (this.#messages.length > 0 && this.#turn.begin()) this.#handOnFirst();
-    if (this.#messages.length === 0) return;
     this.#isDraining = true;
+    while (this.#messages.length > 0 && this.#turn.begin()) this.#handOnFirst();
+    if (this.#messages.length === 0) {
+      this.#isDraining = false;
+      return;
+    }
     const emptied = this.#emptied;
     this.#turn.take(() => {
       // Messages that have come since it was emptied wait for a drain of their own.

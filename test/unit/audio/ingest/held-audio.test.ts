@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { HeldAudio } from '../../../src/session/held-audio.ts';
+import { HeldAudio } from '../../../../src/audio/ingest/held-audio.ts';
 
 /** Turns of an event loop that has time for `pieces` of work at once; the rest waits until `next`. */
 class FewPieces {

@@ -1,0 +1,165 @@
+import { setImmediate as turnOfLoop } from 'node:timers/promises';
+import { beforeAll, expect, test, vi } from 'vitest';
+import { type Codecs, loadCodecs } from '../../../src/audio/codecs.ts';
+import { type DeclaredFormat, formatAudioFormat } from '../../../src/audio/format.ts';
+import { writeSamples } from '../../../src/audio/samples.ts';
+import { ClientInput } from '../../../src/session/client-input.ts';
+import { pcmTone } from '../../support/sound.ts';
+
+/** Work that a hostile client causes with messages that are held until their format is known, counted in packets. */
+
+const PCMU: DeclaredFormat = { codec: 'pcmu', rateHz: 8000, channels: 1 };
+const MESSAGE_BYTES = 65_536;
+/** Maximum packets of one client at once: 12 s. */
+const MAX_PACKETS = 12 * 50;
+
+let codecs: Codecs;
+beforeAll(async () => {
+  codecs = await loadCodecs({ bitrateBps: 48_000, complexity: 0 });
+});
+
+/** Sound of a voice that never repeats, as messages of mu-law of 8.2 s each. */
+function longMessages(count: number): Buffer[] {
+  const samples = new Float32Array(count * MESSAGE_BYTES);
+  let [phase, noise] = [0, 0];
+  for (const i of samples.keys()) {
+    const t = i / 8000;
+    phase += (2 * Math.PI * (140 + 40 * Math.sin(t * 3.1) + 15 * Math.sin(t * 17))) / 8000;
+    noise = 0.9 * noise + 0.1 * (((i * 7919) % 1013) / 1013 - 0.5);
+    const voice = Math.sin(phase) + 0.5 * Math.sin(2 * phase) + 0.3 * Math.sin(3 * phase);
+    samples[i] = (0.25 + 0.2 * Math.sin(t * 5.3)) * voice * 0.5 + noise * 0.05;
+  }
+  const bytes = writeSamples(samples, 'pcmu');
+  return Array.from({ length: count }, (_, i) =>
+    bytes.subarray(i * MESSAGE_BYTES, (i + 1) * MESSAGE_BYTES),
+  );
+}
+
+/** Input of a client, and the number of packets that it has had encoded. Its turns come when `turns` are called. */
+function openInput(declared: DeclaredFormat, isJoining: () => boolean = () => true) {
+  const turns: (() => void)[] = [];
+  const detected: string[] = [];
+  const faults: unknown[] = [];
+  const encoded = { packets: 0 };
+  const counting: Codecs = {
+    ...codecs,
+    opus: {
+      ...codecs.opus,
+      createEncoder: async (rateHz) => {
+        const encoder = await codecs.opus.createEncoder(rateHz);
+        return {
+          prime: (frame) => encoder.prime(frame),
+          close: () => encoder.close(),
+          encode: (frame) => {
+            encoded.packets += 1;
+            return encoder.encode(frame);
+          },
+        };
+      },
+    },
+  };
+  const turn = { begin: () => false, take: (start: () => void) => void turns.push(start) };
+  const input = new ClientInput({ declared }, counting, turn, {
+    isJoining,
+    onDetected: (format) => detected.push(formatAudioFormat(format)),
+    onOpaque: () => {},
+    onMismatch: (observed) => faults.push(observed),
+    onFault: (fault) => faults.push(fault),
+  });
+  /** Lets codecs open, and takes turns until no work is left; returns the packets of each turn. */
+  const settle = async () => {
+    const perTurn: number[] = [];
+    for (let idle = 0; idle < 20; idle += 1) {
+      await turnOfLoop();
+      for (const start of turns.splice(0)) {
+        const before = encoded.packets;
+        start();
+        perTurn.push(encoded.packets - before);
+        idle = 0;
+      }
+    }
+    return perTurn;
+  };
+  return { input, encoded, detected, faults, settle };
+}
+
+test('minutes of sound that a client of unknown format sends in the lobby are encoded for nobody', async () => {
+  const { input, encoded, detected, faults, settle } = openInput('auto', () => false);
+  const startMs = performance.now();
+  for (const [i, message] of longMessages(16).entries()) input.receive(message, startMs + i);
+  await vi.waitFor(() => expect(detected).toEqual(['pcmu']), { timeout: 10_000 });
+  await settle();
+  expect([encoded.packets, faults]).toEqual([0, []]);
+  input.close();
+});
+
+test('minutes of sound that a client of unknown format sends into a room are not encoded at once, and no more than 12 s of them are', async () => {
+  const { input, encoded, detected, settle } = openInput('auto');
+  input.attach(() => {});
+  const startMs = performance.now();
+  const messages = longMessages(16);
+  for (const [i, message] of messages.entries()) input.receive(message, startMs + i);
+  await turnOfLoop();
+  expect([detected, encoded.packets]).toEqual([['pcmu'], 0]);
+  const perTurn = await settle();
+  expect(encoded.packets).toBeGreaterThan(0);
+  expect(encoded.packets).toBeLessThanOrEqual(MAX_PACKETS);
+  expect(Math.max(...perTurn)).toBeLessThanOrEqual(Math.ceil(MESSAGE_BYTES / 160));
+  // Another input of the same client does not begin with another 12 s.
+  input.reopen({ declared: 'auto' });
+  for (const [i, message] of messages.entries()) input.receive(message, startMs + 100 + i);
+  await settle();
+  expect(encoded.packets).toBeLessThanOrEqual(MAX_PACKETS);
+  input.close();
+});
+
+test('minutes of sound behind a request for a format that takes fewer bytes: no more than 12 s are encoded', async () => {
+  const { input, encoded, faults, settle } = openInput({ codec: 'flac' });
+  await settle();
+  input.attach(() => {});
+  const startMs = performance.now();
+  input.mark();
+  for (const [i, message] of longMessages(27).entries()) input.receive(message, startMs + i);
+  input.reopen({ declared: PCMU });
+  input.passMark();
+  await settle();
+  input.flush();
+  expect(encoded.packets).toBeGreaterThan(0);
+  expect(encoded.packets).toBeLessThanOrEqual(MAX_PACKETS);
+  expect(faults).toEqual([]);
+  input.close();
+});
+
+test('9 s of sound of an unknown format that a stall held up are all heard, in order', async () => {
+  const { input, detected, faults, settle } = openInput('auto');
+  const heardAtMs: number[] = [];
+  input.attach((_packet, _samples, _level, atMs) => void heardAtMs.push(atMs));
+  const startMs = performance.now();
+  const messages = pcmTone(440, 0.5, 9000);
+  for (const [i, message] of messages.entries()) {
+    input.receive(message, startMs + (i < 400 ? 7990 + i / 100 : i * 20));
+  }
+  await settle();
+  expect(detected).toHaveLength(1);
+  expect(heardAtMs).toHaveLength(messages.length);
+  expect(heardAtMs).toEqual(heardAtMs.toSorted((one, other) => one - other));
+  expect(faults).toEqual([]);
+  input.close();
+});
+
+test('what a client sends while its first messages wait for their turn follows them, and a flush hands on all', async () => {
+  const { input, faults } = openInput('auto');
+  const heardAtMs: number[] = [];
+  input.attach((_packet, _samples, _level, atMs) => void heardAtMs.push(atMs));
+  const startMs = performance.now();
+  const messages = pcmTone(440, 0.5, 1000);
+  for (const [i, message] of messages.entries()) {
+    input.receive(message, startMs + i * 20);
+    await turnOfLoop();
+  }
+  expect([input.format?.codec, heardAtMs.length]).toEqual(['pcm_s16le', 0]);
+  input.flush();
+  expect(heardAtMs.map((atMs) => Math.round((atMs - startMs) / 20))).toEqual([...messages.keys()]);
+  expect(faults).toEqual([]);
+  input.close();
+});
