@@ -19,7 +19,14 @@ export type PresentPeer = WebhookRoom & { peer: string; kind: PeerKind };
 
 /** A change of state, with the events that are due if it is new. */
 export type Change =
-  | (PresentPeer & { op: 'join' | 'leave'; peerEvent: WebhookEvent; roomEvent: WebhookEvent })
+  | (PresentPeer & { op: 'leave'; peerEvent: WebhookEvent; roomEvent: WebhookEvent })
+  /** `endEvent`: end of the room before, in case the last peer has left unnoticed. */
+  | (PresentPeer & {
+      op: 'join';
+      peerEvent: WebhookEvent;
+      roomEvent: WebhookEvent;
+      endEvent: WebhookEvent;
+    })
   /** An event that is sent only once for each key, until `keptUntilMs`. */
   | (WebhookRoom & { op: 'once'; key: string; keptUntilMs: number; event: WebhookEvent });
 
@@ -31,6 +38,7 @@ export function joined(present: PresentPeer, wallMs: number): Change {
     op: 'join',
     peerEvent: eventOf(accountId, wallMs, { type: 'peer_joined', room, peer, kind }),
     roomEvent: eventOf(accountId, wallMs, { type: 'room_started', room }),
+    endEvent: eventOf(accountId, wallMs, { type: 'room_ended', room }),
   };
 }
 

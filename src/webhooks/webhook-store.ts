@@ -52,7 +52,7 @@ export class WebhookStore {
   async tellAgain(node: string, peers: PresentPeer[], wallMs: number): Promise<void> {
     for (let at = 0; at < peers.length; at += PEERS_AT_ONCE) {
       const changes = peers.slice(at, at + PEERS_AT_ONCE).map((peer) => joined(peer, wallMs));
-      await this.#tell(node, changes.map(unnumbered), 0, false);
+      await this.#tell(node, changes.map(unnumbered), 0, false, true);
     }
   }
 
@@ -117,8 +117,15 @@ export class WebhookStore {
     });
   }
 
-  #tell(node: string, changes: NumberedChange[], dropped: number, isDead: boolean) {
-    const written = JSON.stringify(changes.map(writtenChange));
+  /** @param isAgain true if the node holds these peers already, under another name */
+  #tell(
+    node: string,
+    changes: NumberedChange[],
+    dropped: number,
+    isDead: boolean,
+    isAgain = false,
+  ) {
+    const written = JSON.stringify(changes.map((change) => writtenChange(change, isAgain)));
     const max = String(this.#maxWaiting);
     const news = this.#redis.channelOf(WEBHOOK_NEWS);
     const words = [node, written, String(dropped), isDead ? '1' : '0', max, news];
@@ -132,11 +139,13 @@ export const keyOf = ({ accountId, room }: WebhookRoom) => `${accountId}\n${room
 
 const unnumbered = (change: Change): NumberedChange => ({ number: 0, change });
 
-function writtenChange({ number, change }: NumberedChange): WrittenChange {
-  const head = [number, change.op, keyOf(change)];
+function writtenChange({ number, change }: NumberedChange, isAgain: boolean): WrittenChange {
+  const head = [number, isAgain ? 'again' : change.op, keyOf(change)];
   if (change.op === 'once') {
     return [...head, change.key, String(change.keptUntilMs), JSON.stringify(change.event)];
   }
   const { peer, kind, peerEvent, roomEvent } = change;
-  return [...head, peer, kind, JSON.stringify(peerEvent), JSON.stringify(roomEvent)];
+  const events =
+    change.op === 'join' ? [peerEvent, roomEvent, change.endEvent] : [peerEvent, roomEvent];
+  return [...head, peer, kind, ...events.map((event) => JSON.stringify(event))];
 }

@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { WEBHOOK_NODES, WEBHOOK_PREFIX, webhookPeersKey } from '../../src/store/keys.ts';
 import { UsageStore } from '../../src/usage/usage-store.ts';
-import { joined, left, type WebhookEvent } from '../../src/webhooks/events.ts';
+import { joined, left, type PresentPeer, type WebhookEvent } from '../../src/webhooks/events.ts';
 import { WebhookStore } from '../../src/webhooks/webhook-store.ts';
 import { freePort } from '../support/free-ports.ts';
 import { eventually } from '../support/gateway.ts';
@@ -192,6 +192,38 @@ describe('two nodes', () => {
     expect(event).toMatchObject({ reason: 'closed' });
   });
 
+  test('a peer that left and came again while a former node still holds it is told to have done so', async () => {
+    const { redis, receiver, id } = await openHook();
+    const store = await openWebhookStore(redis);
+    const [ada, bob] = ['ada', 'bob'].map(
+      (peer) => ({ accountId: id, room: 'a', peer, kind: 'websocket' }) as const,
+    ) as [PresentPeer, PresentPeer];
+    const wallMs = Date.now();
+    for (const node of ['one', 'other', 'renamed']) await store.register(node);
+    await store.tell('one', [{ number: 1, change: joined(ada, wallMs) }], 0);
+    await store.tell('other', [{ number: 1, change: joined(ada, wallMs + 1) }], 0);
+    await store.tell('other', [{ number: 2, change: left(ada, 'left', wallMs + 2) }], 0);
+    await store.tell('other', [{ number: 3, change: joined(ada, wallMs + 3) }], 0);
+    await store.tell('other', [{ number: 4, change: joined(bob, wallMs + 4) }], 0);
+    await store.tell('other', [{ number: 5, change: left(ada, 'left', wallMs + 5) }], 0);
+    await store.tell('other', [{ number: 6, change: joined(ada, wallMs + 6) }], 0);
+    // A node that takes another name holds the peer as before.
+    await store.tell('other', [{ number: 7, change: left(ada, 'left', wallMs + 7) }], 0);
+    await store.tellAgain('renamed', [ada], wallMs + 8);
+    await openWorker(redis);
+    await untilTaken(receiver, 9);
+    expect(receiver.story).toEqual([
+      ...VISIT,
+      'room_started a',
+      'peer_joined a/ada',
+      'peer_joined a/bob',
+      'peer_left a/ada',
+      'peer_joined a/ada',
+    ]);
+    const times = receiver.taken.map(({ event }) => Date.parse(event.created_at) - wallMs);
+    expect(times).toEqual([0, 0, 2, 2, 3, 3, 4, 5, 6]);
+  });
+
   test('the leave of a peer that was elsewhere only for a moment is told after the hold', async () => {
     const { redis, receiver, id } = await openHook();
     await openWorker(redis);
@@ -266,6 +298,9 @@ describe('two nodes', () => {
       const pick = <T>(of: T[]): T => of[Math.floor(random() * of.length)]!;
       /** Peers that are there, and their nodes. */
       const model = new Set<string>();
+      /** Node to which each peer came last, and the peers that have left it while the other node holds them. */
+      const latest = new Map<string, string>();
+      const gone = new Set<string>();
       const expected: string[] = [];
       const isThere = (start: string) => [...model].some((who) => who.startsWith(start));
       const numbers = { one: 0, other: 0 };
@@ -274,8 +309,17 @@ describe('two nodes', () => {
         const present = { accountId: 1, room: 'a', peer, kind: 'websocket' } as const;
         const isJoin = random() < 0.5;
         const [wasPeer, wasRoom] = [isThere(`${peer}/`), isThere('')];
+        const [wasHere, wasGone] = [model.has(`${peer}/${node}`), gone.has(peer)];
         if (isJoin) model.add(`${peer}/${node}`);
         else model.delete(`${peer}/${node}`);
+        if (isJoin) latest.set(peer, node);
+        if (isJoin || !isThere(`${peer}/`)) gone.delete(peer);
+        else if (wasHere && latest.get(peer) === node) gone.add(peer);
+        if (isJoin && !wasHere && wasGone) {
+          const isAlone = [...model].every((who) => who.startsWith(`${peer}/`));
+          expected.push('peer_left', ...(isAlone ? ['room_ended', 'room_started'] : []));
+          expected.push('peer_joined');
+        }
         if (!wasRoom && isThere('')) expected.push('room_started');
         if (wasPeer !== isThere(`${peer}/`)) expected.push(isJoin ? 'peer_joined' : 'peer_left');
         if (wasRoom && !isThere('')) expected.push('room_ended');

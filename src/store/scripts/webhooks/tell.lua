@@ -4,8 +4,9 @@ before change nothing.
 
 KEYS[1]  prefix of webhooks
 ARGV[1]  node
-ARGV[2]  JSON of an array of changes: number, or 0 if telling it again does no harm; `join`, `leave` or `once`; place; then peer, kind,
-         event of the peer, event of the room; or key, expiry in ms since 1970, event
+ARGV[2]  JSON of an array of changes: number, or 0 if telling it again does no harm; `join`, `again`, `leave` or `once`; place; then
+         peer, kind, event of the peer, event of the room, and for `join` the event of the room's end before it; or key, expiry in
+         ms since 1970, event
 ARGV[3]  number of changes that were given up before these
 ARGV[4]  1 if the node is dead, and its peers are taken out
 ARGV[5]  maximum number of events of an account that wait
@@ -21,16 +22,39 @@ local function tell(place, event)
   local account, room = string.match(place, '^(%d+)\n(.*)$')
   push(account, room, event, maxWaiting, ARGV[6])
 end
-local function join(place, peer, kind, peerEvent, roomEvent)
+local function tellLeft(place, peerEvent, endEvent, isLast)
+  tell(place, peerEvent)
+  -- The last peer that is reported is not always the last that left, with which the room ended.
+  local lastLeft = prefix .. 'last_left:' .. place
+  local leftAt, lastLeftAt = createdAtOf(peerEvent), redis.call('GET', lastLeft)
+  if lastLeftAt and lastLeftAt > leftAt then leftAt = lastLeftAt end
+  if isLast then
+    redis.call('DEL', lastLeft)
+    tell(place, (string.gsub(endEvent, '"created_at":"[^"]*"', '"created_at":"' .. leftAt .. '"', 1)))
+  else
+    redis.call('SET', lastLeft, leftAt)
+  end
+end
+local function join(place, peer, kind, peerEvent, roomEvent, endEvent)
   local isKnown = redis.call('HSETNX', node, place .. '\n' .. peer, kind) == 0
-  local peers = prefix .. 'peers:' .. place
+  local peers, left = prefix .. 'peers:' .. place, prefix .. 'left:' .. place
+  local earlier = redis.call('HGET', left, peer)
   -- A known one may be back from another node, while its leave from here was held back.
-  redis.call('HDEL', prefix .. 'left:' .. place, peer)
+  redis.call('HDEL', left, peer)
   redis.call('HSET', prefix .. 'latest:' .. place, peer, ARGV[1])
   if isKnown then return end
-  if redis.call('EXISTS', peers) == 0 then tell(place, roomEvent) end
-  if redis.call('HINCRBY', peers, peer, 1) == 1 then tell(place, peerEvent) end
+  -- It had left the node to which it came last, and comes anew; a node that has not said so yet still holds it.
+  local isBack = earlier and endEvent
+  local isFirst = redis.call('EXISTS', peers) == 0
+  if isBack then
+    isFirst = redis.call('HLEN', peers) == 1
+    tellLeft(place, earlier, endEvent, isFirst)
+  end
+  if isFirst then tell(place, roomEvent) end
+  if redis.call('HINCRBY', peers, peer, 1) == 1 or isBack then tell(place, peerEvent) end
 end
+-- A node that tells what it holds under another name; nobody came.
+local function again(place, peer, kind, peerEvent, roomEvent) join(place, peer, kind, peerEvent, roomEvent) end
 local function leave(place, peer, kind, peerEvent, roomEvent)
   if redis.call('HDEL', node, place .. '\n' .. peer) == 0 then return end
   local peers, left, latest = prefix .. 'peers:' .. place, prefix .. 'left:' .. place, prefix .. 'latest:' .. place
@@ -43,22 +67,12 @@ local function leave(place, peer, kind, peerEvent, roomEvent)
   for _, key in ipairs({ peers, left, latest }) do redis.call('HDEL', key, peer) end
   -- A leave may have been held back: the peer left later, from the node to which it went.
   if earlier and (isDead or createdAtOf(earlier) > createdAtOf(peerEvent)) then peerEvent = earlier end
-  tell(place, peerEvent)
-  -- The last peer that is reported is not always the last that left, with which the room ended.
-  local lastLeft = prefix .. 'last_left:' .. place
-  local leftAt, lastLeftAt = createdAtOf(peerEvent), redis.call('GET', lastLeft)
-  if lastLeftAt and lastLeftAt > leftAt then leftAt = lastLeftAt end
-  if redis.call('EXISTS', peers) == 1 then
-    redis.call('SET', lastLeft, leftAt)
-  else
-    redis.call('DEL', lastLeft)
-    tell(place, (string.gsub(roomEvent, '"created_at":"[^"]*"', '"created_at":"' .. leftAt .. '"', 1)))
-  end
+  tellLeft(place, peerEvent, roomEvent, redis.call('EXISTS', peers) == 0)
 end
 local function once(place, key, keptUntilMs, event)
   if redis.call('SET', prefix .. 'once:' .. key, '1', 'NX', 'PXAT', keptUntilMs) then tell(place, event) end
 end
-local operations = { join = join, leave = leave, once = once }
+local operations = { join = join, again = again, leave = leave, once = once }
 local last = tonumber(redis.call('HGET', prefix .. 'numbers', ARGV[1]) or '0')
 for _, change in ipairs(cjson.decode(ARGV[2])) do
   if change[1] == 0 or change[1] > last then operations[change[2]](unpack(change, 3)) end
