@@ -32,6 +32,7 @@ export function addSession(
   const { account, keyId, signedBy } = credentials;
   const log = client.log.child({ account: account.id, peer: query.peer, session: sessionId });
   const saveSettings = settingsWriter(ids, lease, parts, log);
+  const reporter = placeReporter(client, ids, lease, parts, log);
   const onClosed: SessionParts['onClosed'] = (reason, { mayComeBack, place, settings }) => {
     handover?.close();
     metrics.ended(reason);
@@ -40,11 +41,13 @@ export function addSession(
     const owner = { account: session.account, keyId, signedBy, sessionId };
     const kept = { settings, saveSettings, log, reason, release: lease.release };
     if (place) places.keep({ ...owner, ...place, ...kept });
+    // A release would remove the place that the other node keeps, too.
+    else if (mayComeBack && reporter.isKeptElsewhere()) lease.withdraw();
     else lease.release(mayComeBack ? places.keepMs : 0);
   };
   const session: Session = new Session(socket, {
     ...partsOf(client, ids, lease, parts),
-    ...placeReporter(client, ids, lease, parts, log),
+    ...reporter.callbacks,
     log,
     onSettings: saveSettings,
     onClosed,
@@ -114,21 +117,27 @@ function settingsWriter(
   return (settings) => writes.write(serializeSettings(settings));
 }
 
-/** Returns the callbacks by which a session shares its place, and gives up the one that its peer had on another node. */
+/**
+ * Returns the callbacks by which a session shares its place, and gives up the one that its peer had on another node; and whether that
+ * one has neither been taken up nor given up, and may still be kept.
+ */
 function placeReporter(
   { query, credentials }: KnownClient,
   { sessionId }: Ids,
   { holder, order, lastPlace, admittedAtMs }: SessionLease,
   parts: SessionOpeningParts,
   log: FastifyBaseLogger,
-): Pick<SessionParts, 'onPlace' | 'onSettled' | 'giveUpElsewhere'> {
+): {
+  callbacks: Pick<SessionParts, 'onPlace' | 'onSettled' | 'giveUpElsewhere'>;
+  isKeptElsewhere: () => boolean;
+} {
   const { leases, places, takeover } = parts;
   const isElsewhere = lastPlace !== undefined && !places.get(credentials.account.id, query.peer);
   let elsewhere = isElsewhere ? lastPlace : undefined;
   const warnOf = (failure: string) => (fault: unknown) => log.warn({ err: fault }, failure);
   const onNotStored = warnOf('place of the peer not stored');
   const onNotAnnounced = warnOf('move of the peer not announced');
-  return {
+  const callbacks: ReturnType<typeof placeReporter>['callbacks'] = {
     onPlace: (room, kind) => {
       const place = room === undefined ? undefined : { sessionId, room, kind };
       leases.savePlace(holder, place).catch(onNotStored);
@@ -147,6 +156,9 @@ function placeReporter(
       return undefined;
     },
   };
+  const isKeptElsewhere = () =>
+    elsewhere !== undefined && mayStillBeKept(elsewhere, admittedAtMs, parts);
+  return { callbacks, isKeptElsewhere };
 }
 
 /** Returns false if the place that a peer had before its admission has ended by now without having been taken up. */

@@ -1,10 +1,11 @@
 import { expect, test } from 'vitest';
 import type { TimingOverrides } from '../../config/timings.ts';
+import { eventually } from '../support/gateway.ts';
 import { useStack } from '../support/use-stack.ts';
 
 /** A client that comes to another node while its place is on the first, and has no more use for it. */
 
-const { openNodes, enter, connect } = useStack();
+const { openRedis, openStore, openNodes, enter, connect } = useStack();
 
 /** Half of the time for which the place would be kept. */
 const SOON_MS = 30_000;
@@ -70,4 +71,25 @@ test('it comes to the lobby, and leaves when its place has ended: it is in no ro
   expect(await again.ask({ type: 'leave' }, 'error')).toMatchObject({ code: 'bad_message' });
   const third = await connect(other, { peer: 'alice', room: '__lobby__' });
   expect(await third.ask({ type: 'leave' }, 'error')).toMatchObject({ code: 'bad_message' });
+});
+
+test('it is lost on the second node before it has joined there: a third node still knows its place', async () => {
+  const redis = await openRedis();
+  const { client } = await openStore(redis);
+  const [one, second, third] = await openNodes(3, { RESUME_MS: `${2 * SOON_MS}` }, redis);
+  const bob = await enter(one!, 'bob');
+  const alice = await connect(one!, { room: '__lobby__' });
+  const { session_id, resume_token } = await alice.next('welcome');
+  await alice.ask({ type: 'join', room: 'a', media: 'webrtc' }, 'joined');
+  await bob.next('peer_joined');
+  alice.vanish();
+  const again = await connect(second!, { room: '__lobby__', session_id, resume_token });
+  expect(await again.next('welcome')).toMatchObject({ resumed: true });
+  again.vanish();
+  const [holders] = await client.keys('*ccu:*:holders');
+  await eventually('its lease is given back', async () => !(await client.hGet(holders!, 'alice')));
+  const back = await connect(third!, { room: '__lobby__', session_id, resume_token });
+  expect(await back.next('welcome')).toMatchObject({ resumed: true });
+  expect(await back.ask({ type: 'leave' }, 'left')).toMatchObject({ room: 'a', reason: 'left' });
+  expect(await bob.next('peer_left', 0, SOON_MS)).toMatchObject({ peer: 'alice', reason: 'left' });
 });
