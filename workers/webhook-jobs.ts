@@ -48,7 +48,7 @@ export async function openWebhookWorker(
   const tryTo = (work: Promise<unknown> | undefined) => void work?.catch(onFault);
   const outbox = new WebhookOutbox(redis);
   const store = new WebhookStore(redis, limits.maxEvents);
-  const deadNodes = new DeadNodes(store, timings.webhooks.deadAfterMs, clock.wallMs);
+  const deadNodes = new DeadNodes(store, timings.webhooks, clock.wallMs);
   const share = new AccountShare(outbox, parts, limits, timings, onFault);
   const sweep = async () => {
     await deadNodes.sweep();

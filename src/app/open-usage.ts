@@ -34,6 +34,7 @@ export async function openUsage(
     await Webhooks.open(redis, accounts, log, timings.webhooks, {
       wallMs: clock.wallMs,
       maxEvents: settings.WEBHOOK_MAX_EVENTS,
+      keepMs: settings.RESUME_MS,
     }),
     (part) => part.close(),
   );

@@ -214,6 +214,11 @@ export const WEBHOOK_NODES = `${WEBHOOK_PREFIX}nodes`;
  */
 export const WEBHOOK_DEAD_NODES = `${WEBHOOK_PREFIX}dead`;
 /**
+ * Hash: node that has ended → time for which it keeps the places of its peers, ms. Writers: gateways, when they end. Expiry:
+ * fields when the peers of the node were removed.
+ */
+export const WEBHOOK_DEPARTED_NODES = `${WEBHOOK_PREFIX}departed`;
+/**
  * Hash: account\nroom\npeer → kind, for the peers that the node holds. Writers: gateways; usage workers, when the node is
  * dead. Expiry: with the last peer.
  */

@@ -49,10 +49,13 @@ export class Liveness {
     if (member) member.silentMs = 0;
   }
 
-  /** Returns the dead processes, each with its last sign of life, until they are forgotten or show a new one. */
-  dead(): [id: string, sign: string][] {
+  /**
+   * Returns the dead processes, each with its last sign of life, until they are forgotten or show a new one.
+   * @param limitOf silence after which a process is dead, ms; by default the same for all
+   */
+  dead(limitOf: (id: string) => number = () => this.#deadAfterMs): [id: string, sign: string][] {
     return [...this.#members]
-      .filter(([, { silentMs }]) => silentMs >= this.#deadAfterMs)
+      .filter(([id, { silentMs }]) => silentMs >= limitOf(id))
       .map(([id, { sign }]) => [id, sign]);
   }
 

@@ -64,6 +64,7 @@ export const SCRIPTS = {
   claimWebhookAccount: script('webhooks/claim-account'),
   clearWebhookOutbox: script('webhooks/clear-outbox'),
   countWebhookOutbox: script('webhooks/count-outbox'),
+  departWebhookNode: script('webhooks/depart-node'),
   readWebhookHeads: script('webhooks/read-heads'),
   reapWebhookNode: script('webhooks/reap-node'),
   releaseWebhookAccount: script('webhooks/release-account'),

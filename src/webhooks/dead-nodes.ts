@@ -1,16 +1,19 @@
+import type { Timings } from '../../config/timings.ts';
 import { Liveness } from '../store/liveness.ts';
 import type { WebhookStore } from './webhook-store.ts';
 
-/** Removes the peers of nodes that were killed. Any number of processes may do so at once. */
+/** Removes the peers of nodes that were killed, or that have ended and keep no places any more. Any number of processes may do so at once. */
 export class DeadNodes {
   readonly #store: WebhookStore;
   readonly #liveness: Liveness;
+  readonly #timings: Timings['webhooks'];
   readonly #wallMs: () => number;
 
   /** @param wallMs Redis's time */
-  constructor(store: WebhookStore, deadAfterMs: number, wallMs: () => number) {
+  constructor(store: WebhookStore, timings: Timings['webhooks'], wallMs: () => number) {
     this.#store = store;
-    this.#liveness = new Liveness(deadAfterMs);
+    this.#liveness = new Liveness(timings.deadAfterMs);
+    this.#timings = timings;
     this.#wallMs = wallMs;
   }
 
@@ -20,15 +23,29 @@ export class DeadNodes {
    */
   async sweep(): Promise<void> {
     try {
-      this.#liveness.see(await this.#store.readNodes(), this.#wallMs());
-      for (const [node, heartbeats] of this.#liveness.dead()) {
+      // First: a node that departs meanwhile is not missing among the nodes.
+      const departed = await this.#store.readDeparted();
+      const nodes = await this.#store.readNodes();
+      this.#liveness.see(nodes, this.#wallMs());
+      for (const [node, heartbeats] of this.#liveness.dead((id) =>
+        this.#limitOf(departed.get(id)),
+      )) {
         await this.#store.reap(node, heartbeats);
         this.#liveness.forget(node);
       }
+      // A worker of an earlier version has removed the node, but not the time of its places.
+      for (const node of departed.keys()) if (!nodes.has(node)) await this.#store.retire(node);
     } catch (fault) {
       this.#liveness.restart();
       throw fault;
     }
     await this.#store.takeOutDead(this.#wallMs());
+  }
+
+  /** Returns the silence after which a node is dead, ms. */
+  #limitOf(keepMs: number | undefined): number {
+    const { deadAfterMs, leaveHoldMs } = this.#timings;
+    // The node to which a peer came at the last moment reports its join meanwhile.
+    return keepMs === undefined ? deadAfterMs : keepMs + leaveHoldMs;
   }
 }

@@ -1,6 +1,7 @@
 import {
   WEBHOOK_CHANGE_NUMBERS,
   WEBHOOK_DEAD_NODES,
+  WEBHOOK_DEPARTED_NODES,
   WEBHOOK_NEWS,
   WEBHOOK_NODES,
   WEBHOOK_PREFIX,
@@ -79,6 +80,18 @@ export class WebhookStore {
     await this.#redis.run((client) => client.reapWebhookNode(options));
   }
 
+  /** Returns the nodes that have ended and keep places, and for how long they do so, ms. */
+  async readDeparted(): Promise<Map<string, number>> {
+    const departed = await this.#redis.run((client) => client.hGetAll(WEBHOOK_DEPARTED_NODES));
+    return new Map(Object.entries(departed).map(([node, keepMs]) => [node, Number(keepMs)]));
+  }
+
+  /** Notes that a node has ended, and keeps the places of its peers for a while. */
+  async depart(node: string, keepMs: number): Promise<void> {
+    const options = { keys: [WEBHOOK_PREFIX], arguments: [node, String(keepMs)] };
+    await this.#redis.run((client) => client.departWebhookNode(options));
+  }
+
   /** Unregisters a node that goes away or takes another name. */
   async retire(node: string): Promise<void> {
     await this.#redis.run((client) =>
@@ -102,6 +115,7 @@ export class WebhookStore {
         client
           .multi()
           .sRem(WEBHOOK_DEAD_NODES, node)
+          .hDel(WEBHOOK_DEPARTED_NODES, node)
           .hDel(WEBHOOK_CHANGE_NUMBERS, node)
           .hDel(WEBHOOK_REPORT_TIMES, node)
           .exec(),

@@ -21,6 +21,8 @@ export type WebhookOptions = {
   wallMs: () => number;
   /** Maximum number of events of an account that wait to be sent. */
   maxEvents: number;
+  /** Time for which places of lost connections are kept, ms. */
+  keepMs: number;
   /** Maximum number of changes kept while Redis is disconnected. */
   maxWaiting?: number;
 };
@@ -32,7 +34,7 @@ export type WebhookOptions = {
 export class Webhooks {
   readonly #store: WebhookStore;
   readonly #outbox: WebhookOutbox;
-  readonly #wallMs: () => number;
+  readonly #options: WebhookOptions;
   readonly #accounts: Accounts;
   readonly #log: FastifyBaseLogger;
   readonly #maxWaiting: number;
@@ -66,14 +68,14 @@ export class Webhooks {
     accounts: Accounts,
     log: FastifyBaseLogger,
     timings: Timings['webhooks'],
-    { maxWaiting, maxEvents, wallMs }: WebhookOptions,
+    options: WebhookOptions,
   ) {
-    this.#store = new WebhookStore(redis, maxEvents);
+    this.#store = new WebhookStore(redis, options.maxEvents);
     this.#outbox = new WebhookOutbox(redis);
-    this.#wallMs = wallMs;
+    this.#options = options;
     this.#accounts = accounts;
     this.#log = log;
-    this.#maxWaiting = maxWaiting ?? MAX_WAITING;
+    this.#maxWaiting = options.maxWaiting ?? MAX_WAITING;
     this.#retryAfterMs = timings.retryAfterMs;
     this.#heldLeaves = new HeldLeaves(timings.leaveHoldMs, this.#maxWaiting, (leave) => {
       if (this.#listening.has(leave.accountId)) this.#tell(leave);
@@ -109,7 +111,7 @@ export class Webhooks {
     const key = presenceKey(present);
     this.#heldLeaves.drop(key);
     this.#present.set(key, present);
-    if (this.#listening.has(accountId)) this.#tell(joined(present, this.#wallMs()));
+    if (this.#listening.has(accountId)) this.#tell(joined(present, this.#options.wallMs()));
   }
 
   /**
@@ -128,7 +130,7 @@ export class Webhooks {
     if (!present) return;
     this.#present.delete(key);
     if (!this.#listening.has(accountId)) return;
-    const leave = left(present, reason, this.#wallMs());
+    const leave = left(present, reason, this.#options.wallMs());
     if (isElsewhere) this.#heldLeaves.hold(key, leave);
     else this.#tell(leave);
   }
@@ -137,7 +139,7 @@ export class Webhooks {
   quotaExhausted(accountId: number, resetsAt: string): void {
     if (!this.#listening.has(accountId) || this.#exhausted.get(accountId) === resetsAt) return;
     this.#exhausted.set(accountId, resetsAt);
-    this.#tell(exhausted(accountId, resetsAt, this.#wallMs()));
+    this.#tell(exhausted(accountId, resetsAt, this.#options.wallMs()));
   }
 
   /** Counts the events of all nodes that wait to be sent. */
@@ -146,8 +148,8 @@ export class Webhooks {
   }
 
   /**
-   * Writes the remaining changes, if Redis is connected. Peers whose places are kept here, or whose leave is held or
-   * could not be written, are removed like those of a dead node, unless they are on another node by then.
+   * Writes the remaining changes, if Redis is connected. Peers whose leave is held or could not be written are removed like
+   * those of a dead node, and others when their places are no longer kept, unless they are on another node by then.
    */
   async close(): Promise<void> {
     clearInterval(this.#timer);
@@ -158,6 +160,7 @@ export class Webhooks {
     await this.#work();
     try {
       if (this.#node && this.#present.size === 0) await this.#store.retire(this.#node);
+      else if (this.#node) await this.#store.depart(this.#node, this.#options.keepMs);
     } catch (fault) {
       this.#log.error({ err: fault, changes: this.#waiting.length }, 'webhook changes not written');
     }
@@ -208,7 +211,6 @@ export class Webhooks {
 
   /** Writes changes one after the other, until none is left. When closing, it gives up if Redis is disconnected. */
   async #work(): Promise<void> {
-    const { signal } = this.#closing;
     // Changes of the same turn are written together.
     await Promise.resolve();
     while (this.#prepare()) {
@@ -219,6 +221,7 @@ export class Webhooks {
           { err: fault, changes: this.#waiting.length },
           'webhook changes not written; retrying',
         );
+        const { signal } = this.#closing;
         if (signal.aborted) break;
         await delay(this.#retryAfterMs, undefined, { signal }).catch(() => {});
       }
@@ -240,7 +243,7 @@ export class Webhooks {
       present: this.#present,
       isLeaveHeld: (key) => this.#heldLeaves.has(key),
       isListening: ({ accountId }) => this.#listening.has(accountId),
-      wallMs: this.#wallMs(),
+      wallMs: this.#options.wallMs(),
     });
   }
 
@@ -291,7 +294,7 @@ export class Webhooks {
   async #register(): Promise<string> {
     const node = randomUUID();
     await this.#store.register(node);
-    await this.#store.tellAgain(node, this.#told.list(), this.#wallMs());
+    await this.#store.tellAgain(node, this.#told.list(), this.#options.wallMs());
     return node;
   }
 }

@@ -6,7 +6,12 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
-import { WEBHOOK_NODES, WEBHOOK_PREFIX, webhookPeersKey } from '../../src/store/keys.ts';
+import {
+  WEBHOOK_DEPARTED_NODES,
+  WEBHOOK_NODES,
+  WEBHOOK_PREFIX,
+  webhookPeersKey,
+} from '../../src/store/keys.ts';
 import { UsageStore } from '../../src/usage/usage-store.ts';
 import { joined, left, type PresentPeer, type WebhookEvent } from '../../src/webhooks/events.ts';
 import { WebhookStore } from '../../src/webhooks/webhook-store.ts';
@@ -401,6 +406,69 @@ describe('two nodes', () => {
     await expect(store.reap('node', '0')).rejects.toThrow('OOM');
     await client.configSet('maxmemory', '0');
     expect([...(await store.readNodes()).keys()]).toEqual(['node']);
+  });
+
+  test('a node that ends counts for as long as it keeps places, longer than a silent one if need be', async () => {
+    const { redis, receiver, id } = await openHook();
+    await openWorker(redis, { sweepEveryMs: 50, deadAfterMs: 200, leaveHoldMs: 1 });
+    const node = await openNode(redis, { keepMs: 2000 }, { beatEveryMs: 20 });
+    node.peerJoined(id, 'a', 'ada', 'websocket');
+    await untilTaken(receiver, 2);
+    await node.close();
+    const endedAtMs = performance.now();
+    await untilTaken(receiver, 4);
+    expect(performance.now() - endedAtMs).toBeGreaterThan(1900);
+    expect(receiver.story).toEqual(VISIT);
+    const { client } = await openStore(redis);
+    const keys = await client.keys(`${WEBHOOK_PREFIX}*`);
+    expect(keys.filter((key) => /nodes|departed|dead|node:/.test(key))).toEqual([]);
+  });
+
+  test('a node that ends counts no longer than it keeps places, although a silent one would', async () => {
+    const { redis, receiver, id } = await openHook();
+    await openWorker(redis, { sweepEveryMs: 50, leaveHoldMs: 50 });
+    const node = await openNode(redis, { keepMs: 50 });
+    node.peerJoined(id, 'a', 'ada', 'websocket');
+    await untilTaken(receiver, 2);
+    await node.close();
+    await untilTaken(receiver, 4, 10_000);
+    expect(receiver.story).toEqual(VISIT);
+  });
+
+  test.each(['before', 'after'])(
+    'the leave of a peer that came to another node %s its own ended is told at once',
+    async (when) => {
+      const { redis, receiver, id } = await openHook();
+      await openWorker(redis);
+      const [one, other] = [await openNode(redis), await openNode(redis)];
+      one.peerJoined(id, 'a', 'ada', 'websocket');
+      one.peerJoined(id, 'b', 'bob', 'websocket');
+      await untilTaken(receiver, 4);
+      if (when === 'after') await one.close();
+      other.peerJoined(id, 'a', 'ada', 'websocket');
+      visit(other, id, 'c');
+      await untilTaken(receiver, 8);
+      if (when === 'before') await one.close();
+      other.peerLeft(id, 'a', 'ada', 'left');
+      await untilTaken(receiver, 10, 10_000);
+      const isInA = (event: string) => event.endsWith(' a') || event.includes(' a/');
+      expect(receiver.story.filter(isInA)).toEqual(VISIT);
+      // Another peer may still come back.
+      expect(receiver.story).not.toContain('peer_left b/bob');
+    },
+  );
+
+  test('a node that a worker of an earlier version has removed is forgotten', async () => {
+    const { redis, receiver, id } = await openHook();
+    const node = await openNode(redis);
+    const { client } = await openStore(redis);
+    node.peerJoined(id, 'a', 'ada', 'websocket');
+    await eventually('it is written', async () => (await countWaiting(redis)).events === 2);
+    await node.close();
+    await client.del(WEBHOOK_NODES);
+    await openWorker(redis, { sweepEveryMs: 50 });
+    await untilTaken(receiver, 4);
+    await eventually('it is forgotten', async () => !(await client.exists(WEBHOOK_DEPARTED_NODES)));
   });
 
   test('a node that was taken for dead tells again who is with it', async () => {

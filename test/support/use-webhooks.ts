@@ -43,7 +43,7 @@ export function useWebhooks() {
     redisTimings: TimingOverrides['redis'] = {},
   ) => {
     const store = await openStore(redis, redisTimings);
-    const defaults = { wallMs: Date.now, maxEvents: LIMITS.maxEvents };
+    const defaults = { wallMs: Date.now, maxEvents: LIMITS.maxEvents, keepMs: 15_000 };
     const { webhooks: timings } = timingsWith({ webhooks });
     const node = await Webhooks.open(store, new Accounts(store), log, timings, {
       ...defaults,

@@ -35,6 +35,16 @@ local function tellLeft(place, peerEvent, endEvent, isLast)
     redis.call('SET', lastLeft, leftAt)
   end
 end
+local departed
+-- A peer that comes to a node is no longer one of a node that has ended.
+local function takeFromDeparted(place, peer)
+  departed = departed or redis.call('HKEYS', prefix .. 'departed')
+  for _, other in ipairs(departed) do
+    if other ~= ARGV[1] and redis.call('HDEL', prefix .. 'node:' .. other, place .. '\n' .. peer) == 1 then
+      redis.call('HINCRBY', prefix .. 'peers:' .. place, peer, -1)
+    end
+  end
+end
 local function join(place, peer, kind, peerEvent, roomEvent, endEvent)
   local isKnown = redis.call('HSETNX', node, place .. '\n' .. peer, kind) == 0
   local peers, left = prefix .. 'peers:' .. place, prefix .. 'left:' .. place
@@ -42,7 +52,7 @@ local function join(place, peer, kind, peerEvent, roomEvent, endEvent)
   -- A known one may be back from another node, while its leave from here was held back.
   redis.call('HDEL', left, peer)
   redis.call('HSET', prefix .. 'latest:' .. place, peer, ARGV[1])
-  if isKnown then return end
+  if isKnown then return takeFromDeparted(place, peer) end
   -- It had left the node to which it came last, and comes anew; a node that has not said so yet still holds it.
   local isBack = earlier and endEvent
   local isFirst = redis.call('EXISTS', peers) == 0
@@ -52,6 +62,7 @@ local function join(place, peer, kind, peerEvent, roomEvent, endEvent)
   end
   if isFirst then tell(place, roomEvent) end
   if redis.call('HINCRBY', peers, peer, 1) == 1 or isBack then tell(place, peerEvent) end
+  takeFromDeparted(place, peer)
 end
 -- A node that tells what it holds under another name; nobody came.
 local function again(place, peer, kind, peerEvent, roomEvent) join(place, peer, kind, peerEvent, roomEvent) end
