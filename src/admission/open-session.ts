@@ -25,17 +25,20 @@ export type NewClient = KnownClient & {
  * @throws {PartylineError} any reason to refuse the client; everything acquired is released before
  */
 export async function openSession(client: NewClient, parts: SessionOpeningParts): Promise<void> {
-  const { takeover, leases } = parts;
+  const { takeover, leases, usage } = parts;
   const { account } = client.credentials;
   const ids = { sessionId: client.resumedId ?? randomUUID(), connectionId: randomUUID() };
   // A peer that replaces itself takes over its own lease: its release by the old connection has no
   // effect.
   const lease = await takeLease(client, ids, leases, false);
   try {
-    const [{ total_minutes: _used, ...limits }] = await Promise.all([
-      readSummary(parts.usage, leases, account, parts.clock.wallMs()),
-      takeover.arrived(lease.holder, lease.order, client.credentials.grant),
-    ]);
+    const wallMs = parts.clock.wallMs();
+    const { total_minutes: _used, ...limits } = await readSummary(usage, leases, account, wallMs);
+    // A client that this node refuses keeps its connection to another node, which the announcement
+    // would end.
+    parts.drain.check();
+    if (isGone(client)) return lease.withdraw();
+    await takeover.arrived(lease.holder, lease.order, client.credentials.grant);
     // Redis answers all clients that connect at once in the same turn of the event loop.
     await parts.requestLimits.turns.run(account.id, () => start(client, ids, lease, limits, parts));
   } catch (fault) {
@@ -43,6 +46,9 @@ export async function openSession(client: NewClient, parts: SessionOpeningParts)
     throw fault;
   }
 }
+
+/** Returns whether the connection of a client was lost during its admission. */
+const isGone = ({ socket }: KnownClient): boolean => socket.readyState !== socket.OPEN;
 
 /** Creates and starts the session of a client that has its lease. @throws {PartylineError} if its peer has a newer connection, or this node drains */
 function start(
@@ -53,13 +59,10 @@ function start(
   parts: SessionOpeningParts,
 ): void {
   const { sessions, places, takeover, accountWatch } = parts;
-  const { socket, query, credentials, resumedId } = client;
+  const { query, credentials, resumedId } = client;
   const { account } = credentials;
   const { peer } = query;
-  if (socket.readyState !== socket.OPEN) {
-    lease.withdraw();
-    return;
-  }
+  if (isGone(client)) return lease.withdraw();
   takeover.checkNewest(lease.holder, lease.order);
   // Clients that were connected when a drain began have been asked to leave already.
   parts.drain.check();
@@ -90,10 +93,7 @@ export async function takeOverSession(
   const lease = await takeLease(client, ids, parts.leases, true);
   try {
     parts.drain.check();
-    if (client.socket.readyState !== client.socket.OPEN) {
-      lease.withdraw();
-      return;
-    }
+    if (isGone(client)) return lease.withdraw();
     const settings = settingsOf(ids, lease, undefined);
     const { session, receive } = addSession(client, ids, { ...lease, settings }, parts, false);
     session.log.info('session taken over');
