@@ -92,8 +92,9 @@ export async function takeOverSession(
   const ids = { sessionId, connectionId };
   const lease = await takeLease(client, ids, parts.leases, true);
   try {
-    parts.drain.check();
     if (isGone(client)) return lease.withdraw();
+    parts.takeover.checkNewest(lease.holder, lease.order);
+    parts.drain.check();
     const settings = settingsOf(ids, lease, undefined);
     const { session, receive } = addSession(client, ids, { ...lease, settings }, parts, false);
     session.log.info('session taken over');

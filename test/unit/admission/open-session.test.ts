@@ -1,6 +1,11 @@
 import { expect, test } from 'vitest';
 import type { Account } from '../../../src/accounts/accounts.ts';
-import { type NewClient, openSession } from '../../../src/admission/open-session.ts';
+import type { HandedOverClient } from '../../../src/admission/handed-over-client.ts';
+import {
+  type NewClient,
+  openSession,
+  takeOverSession,
+} from '../../../src/admission/open-session.ts';
 import { readQuery } from '../../../src/admission/query.ts';
 import type { SessionOpeningParts } from '../../../src/admission/session-opening.ts';
 import { PartylineError } from '../../../src/protocol/errors.ts';
@@ -79,5 +84,13 @@ test('a client whose connection is lost during its admission is not announced', 
   socket.readyState = 3;
   summary.resolve(0);
   await opened;
+  expect(done).toEqual(['withdrawn']);
+});
+
+test('a client that is handed over while it has made a newer connection elsewhere is not taken over', async () => {
+  const { parts, client, node, done } = openAdmission();
+  node.hasNewer = true;
+  const moving = { sessionId: 's', connectionId: 'c' } as HandedOverClient;
+  await expect(takeOverSession(client, moving, parts)).rejects.toThrow('newer');
   expect(done).toEqual(['withdrawn']);
 });
