@@ -196,7 +196,11 @@ export class Members {
    * @param reasons reasons for which peers have left, as far as the node has sent them
    */
   updateRemote(node: string, peers: PlacedPeer[], reasons: ReadonlyMap<string, LeaveReason>): void {
-    const { joined, left } = this.#remote.update(node, peers, reasons);
+    const isConnectedHere = (name: string) => {
+      const peer = this.#peers.get(name);
+      return peer !== undefined && !this.#suspended.has(peer);
+    };
+    const { joined, left } = this.#remote.update(node, peers, reasons, isConnectedHere);
     for (const peer of joined) this.#joined(peer);
     for (const { peer, reason } of left) this.#left(peer, reason);
     for (const peer of this.#suspended) {

@@ -23,15 +23,22 @@ export class RemotePeers {
   }
 
   /**
-   * Sets all peers of the room on a node; none if the node has left or died.
+   * Sets all peers of the room on a node; none if the node has left or died. A kept place of a peer that has a connection already
+   * is void: its node announced it late.
+   * @param isConnectedHere returns whether a peer has a connection to this node
    * @param reasons reasons for which peers have left, as far as the node has sent them
    */
   update(
     node: string,
     peers: PlacedPeer[],
     reasons: ReadonlyMap<string, LeaveReason>,
+    isConnectedHere: (name: string) => boolean = () => false,
   ): RosterChanges {
     this.#forgetVoidPlaces(node, peers);
+    for (const { peer: name, place, away } of peers) {
+      const isElsewhere = () => isConnectedHere(name) || this.#isConnectedBeside(name, node);
+      if (away && isElsewhere()) this.#voidPlaces.set(place, node);
+    }
     const before = this.#peers.get(node) ?? new Map<string, PlacedPeer>();
     const isGood = ({ place, away }: PlacedPeer) => !(away && this.#voidPlaces.has(place));
     const now = new Map(peers.filter(isGood).map((peer) => [peer.peer, peer]));
@@ -54,6 +61,13 @@ export class RemotePeers {
   /** Returns whether a peer has a connection to another node. */
   isConnected(name: string): boolean {
     return [...this.#peers.values()].some((peers) => peers.get(name)?.away === false);
+  }
+
+  /** Returns whether a peer has a connection to a node other than `node`. */
+  #isConnectedBeside(name: string, node: string): boolean {
+    return [...this.#peers].some(
+      ([other, peers]) => other !== node && peers.get(name)?.away === false,
+    );
   }
 
   /** Notes that a peer has a connection to `node` or this one, so that kept places elsewhere are void. */

@@ -32,6 +32,34 @@ test('the kept place of a peer that is connected to another node ends as one tha
   expect(told).toEqual([true]);
 });
 
+const bobAt = (place: string, away: boolean) =>
+  ({ peer: 'bob', kind: 'websocket', place, away, muted: false }) as const;
+
+test.each(['another node', 'this node'])(
+  'a kept place that is announced after its peer has come to %s is void: the peer leaves with its connection',
+  (where) => {
+    const { members, ada } = openMembers();
+    const isHere = where === 'this node';
+    const bob = Object.assign(Object.create(ada) as WebSocketPeer, { name: 'bob' });
+    members.updateRemote('one', [bobAt('p', false)], new Map());
+    if (isHere) members.enter(bob);
+    else members.updateRemote('other', [bobAt('q', false)], new Map());
+    members.updateRemote('one', [bobAt('p', true)], new Map());
+    if (isHere) members.leave(bob, 'left');
+    else members.updateRemote('other', [], new Map([['bob', 'left']]));
+    expect(members.has('bob')).toBe(false);
+    // The place stays void, whatever its node writes until it gives it up.
+    members.updateRemote('one', [bobAt('p', true)], new Map());
+    expect(members.has('bob')).toBe(false);
+  },
+);
+
+test('a kept place that is announced while its peer has none elsewhere counts', () => {
+  const { members } = openMembers();
+  members.updateRemote('one', [bobAt('p', true)], new Map());
+  expect(members.has('bob')).toBe(true);
+});
+
 test('a peer that leaves its room is not elsewhere', () => {
   const { members, ada, told } = openMembers();
   members.leave(ada, 'left');
