@@ -12,7 +12,10 @@ import type { UsageStore } from './usage-store.ts';
 
 /** Names of the files; another process may be writing one whose name is longer. */
 const FILE = /^unwritten-usage-[0-9a-f-]{36}\.json$/;
-/** Age from which a count is not written any more, ms: Redis forgets the counts of a minute after 48 h, and would add this one again. */
+/**
+ * Age from which a count is not written any more, ms: Redis forgets the counts of a minute after 48 h. It would add this one again, or
+ * replace the record of the minute, which has those of other processes, by it.
+ */
 const TOO_OLD_MS = 47 * 3_600_000;
 
 const countsValidator = Compile(
@@ -103,8 +106,7 @@ export class LastUsage {
   async #writeFile(file: string, wallMs: number): Promise<void> {
     const counts: unknown = JSON.parse(await readFile(file, 'utf8'));
     if (!countsValidator.Check(counts)) throw new Error('not a list of counts');
-    const isRecent = ({ minute }: MinuteCount) => wallMs - Date.parse(`${minute}Z`) < TOO_OLD_MS;
-    const recent = counts.filter(isRecent);
+    const { recent, old } = splitByAge(counts, wallMs);
     const fault = await this.#tryToWrite(recent);
     if (fault !== undefined) {
       this.#hasLeft = true;
@@ -114,8 +116,7 @@ export class LastUsage {
     }
     await rm(file, { force: true });
     this.#log.warn({ file, peerSeconds: secondsIn(recent) }, 'usage of an earlier process written');
-    if (recent.length === counts.length) return;
-    const old = counts.filter((count) => !isRecent(count));
+    if (old.length === 0) return;
     this.#log.error({ file, peerSeconds: secondsIn(old) }, 'usage lost: older than two days');
   }
 
@@ -161,5 +162,13 @@ export class LastUsage {
   }
 }
 
-const secondsIn = (counts: MinuteCount[]) =>
+/** Splits counts into those that may still be written and those that are too old. @param wallMs current time by the clock of Redis */
+export function splitByAge(counts: MinuteCount[], wallMs: number) {
+  const isRecent = ({ minute }: MinuteCount) => wallMs - Date.parse(`${minute}Z`) < TOO_OLD_MS;
+  const old = counts.filter((count) => !isRecent(count));
+  return { recent: old.length > 0 ? counts.filter(isRecent) : counts, old };
+}
+
+/** Peer-seconds of counts. */
+export const secondsIn = (counts: MinuteCount[]) =>
   Math.round(counts.reduce((sum, count) => sum + count.websocketMs + count.webrtcMs, 0)) / 1000;

@@ -1,6 +1,6 @@
 import type { FastifyBaseLogger } from 'fastify';
 import type { Timings } from '../../config/timings.ts';
-import type { LastUsage } from './last-usage.ts';
+import { type LastUsage, secondsIn, splitByAge } from './last-usage.ts';
 import type { Meter, MeterClock, MinuteCount } from './meter.ts';
 import { COUNTS_AT_ONCE, type UsageStore } from './usage-store.ts';
 
@@ -50,8 +50,8 @@ export class UsageReporter {
   async close(): Promise<void> {
     clearInterval(this.#timer);
     await this.#writing;
-    const minuteCounts = this.#meter.take();
-    if (minuteCounts.length > 0) await this.#last.write(minuteCounts, this.#isStoreWell);
+    const recent = this.#giveUpOld(this.#meter.take());
+    if (recent.length > 0) await this.#last.write(recent, this.#isStoreWell);
   }
 
   async #report(): Promise<void> {
@@ -84,7 +84,17 @@ export class UsageReporter {
   }
 
   async #write(minuteCounts: MinuteCount[], used: Set<number>): Promise<void> {
-    for (const { accountId } of minuteCounts) used.add(accountId);
-    await this.#store.write(minuteCounts, (part) => this.#meter.written(part));
+    const recent = this.#giveUpOld(minuteCounts);
+    for (const { accountId } of recent) used.add(accountId);
+    await this.#store.write(recent, (part) => this.#meter.written(part));
+  }
+
+  /** Gives up the counts that are too old to be written. @returns the others */
+  #giveUpOld(minuteCounts: MinuteCount[]): MinuteCount[] {
+    const { recent, old } = splitByAge(minuteCounts, this.#clock.wallMs());
+    if (old.length === 0) return recent;
+    this.#meter.written(old);
+    this.#log.error({ peerSeconds: secondsIn(old) }, 'usage lost: older than two days');
+    return recent;
   }
 }

@@ -14,10 +14,13 @@ const { usage: timings } = timingsWith({ usage: { lastWriteMs: 1, retryLastMs: 1
 /** A Redis that takes counts, unless the command at an index fails or it refuses all; and the number of counts in each command. */
 function fakeRedis({ failsAt }: { failsAt?: number } = {}) {
   const sizes: number[] = [];
+  /** Writers and rooms of the counts. */
+  const written: string[] = [];
   let isRefusing = false;
   const client = {
-    writeUsage: ({ arguments: [written] }: { arguments: [string] }) => {
-      const minutes = JSON.parse(written) as [number, string, number, string[]][];
+    writeUsage: ({ arguments: [text] }: { arguments: [string] }) => {
+      const minutes = JSON.parse(text) as [number, string, number, string[]][];
+      written.push(...minutes.flatMap(([, , , fields]) => fields.filter((_, at) => at % 2 === 0)));
       sizes.push(minutes.reduce((sum, [, , , fields]) => sum + fields.length / 2, 0));
       if (sizes.length - 1 === failsAt) return Promise.reject(new Error('took too long'));
       if (isRefusing) return Promise.reject(new Error('READONLY'));
@@ -32,7 +35,7 @@ function fakeRedis({ failsAt }: { failsAt?: number } = {}) {
   const refuse = (refuses: boolean) => {
     isRefusing = refuses;
   };
-  return { sizes, redis, refuse, store: new UsageStore(redis as unknown as Redis) };
+  return { sizes, written, redis, refuse, store: new UsageStore(redis as unknown as Redis) };
 }
 
 const counts = (length: number): MinuteCount[] =>
@@ -162,3 +165,25 @@ test('UsageReporter.report() to a Redis that refuses writes puts one part of the
   await reporter.close();
   expect(sizes).toHaveLength(7);
 });
+
+test.each(['report', 'close'] as const)(
+  'UsageReporter.%s() after two days without Redis gives up the oldest counts, which the log says, and writes the others',
+  async (call) => {
+    const { store, written } = fakeRedis();
+    const { meter, reporter, pass } = openReporter(store);
+    const error = vi.spyOn(silentLog, 'error');
+    const leave = meter.enter(1, 'old', 'websocket');
+    pass(3000);
+    leave();
+    pass(47 * 60 * MINUTE_MS);
+    meter.enter(1, 'new', 'websocket');
+    pass(1000);
+    await reporter[call]();
+    expect(written.map((field) => field.split('|')[1])).toEqual(['new']);
+    expect(error.mock.calls).toEqual([[{ peerSeconds: 3 }, 'usage lost: older than two days']]);
+    error.mockClear();
+    await reporter.close();
+    expect(error).not.toHaveBeenCalled();
+    error.mockRestore();
+  },
+);
