@@ -46,6 +46,7 @@ export class CcuLeases {
   readonly #renewals: LeaseRenewals;
   readonly #notes: LeaseNotes;
   readonly #releases: LeaseReleases;
+  #isClosed = false;
 
   /**
    * @param onTaken called when a renewal finds that another connection holds the lease: the bus message about it was lost
@@ -202,6 +203,7 @@ export class CcuLeases {
 
   /** Stops renewing. Leases still held are those of kept places: they expire `keepMs` from now, like the places. */
   async close(): Promise<void> {
+    this.#isClosed = true;
     this.#renewals.close();
     this.#notes.close();
     const leaving = [...this.#held].map(([accountId, holders]) => {
@@ -231,6 +233,8 @@ export class CcuLeases {
 
   async #renew(): Promise<void> {
     for (const [accountId, holders] of this.#held) {
+      // A renewal under way would put off the expiry that has been set.
+      if (this.#isClosed) return;
       // A plan allows 500 leases; Lua takes about 4000 at once.
       const renew = () => this.#renewAll(accountId, [...holders]);
       await this.#tryTo(accountId, 'leases not renewed; retrying', renew);

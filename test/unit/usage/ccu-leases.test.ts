@@ -1,6 +1,7 @@
 import type { FastifyBaseLogger } from 'fastify';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { DEFAULT_TIMINGS } from '../../../config/timings.ts';
+import { leaseExpiriesKey } from '../../../src/store/keys.ts';
 import type { Redis } from '../../../src/store/redis.ts';
 import { CcuLeases } from '../../../src/usage/ccu-leases.ts';
 
@@ -12,9 +13,17 @@ afterEach(() => void vi.useRealTimers());
 /** Leases in a Redis that grants every lease, until it is away. */
 function open() {
   const redis = { isAway: false };
+  const written: string[] = [];
   const client = {
     admitLease: () => Promise.resolve([1, 1, null, 0, '', 1]),
-    renewLeases: () => Promise.resolve([[], [], [], []]),
+    renewLeases: ({ keys: [key] }: { keys: string[] }) => {
+      written.push(`renewed ${key}`);
+      return Promise.resolve([[], [], [], []]);
+    },
+    letLeasesExpire: ({ keys: [key] }: { keys: string[] }) => {
+      written.push(`expiring ${key}`);
+      return Promise.resolve();
+    },
   };
   const store = {
     run: (work: (commands: typeof client) => Promise<unknown>) =>
@@ -25,7 +34,7 @@ function open() {
   const log = { warn } as unknown as FastifyBaseLogger;
   const leases = new CcuLeases(store, log, () => {}, timings, 60_000);
   const warnings = () => warn.mock.calls.map(([, message]) => message);
-  return { redis, leases, warnings };
+  return { redis, leases, warnings, written };
 }
 
 const holder = (peer: string) => ({ accountId: 1, peer, connectionId: `of ${peer}` });
@@ -46,4 +55,16 @@ test('what Redis does not take is logged by its name: renewals, places, releases
   ]);
   await leases.close();
   expect(warnings().slice(3)).toEqual(['expiry of leases not set']);
+});
+
+test('a renewal that is under way when the leases are closed renews no further ones', async () => {
+  const { leases, written } = open();
+  for (const accountId of [1, 2]) {
+    await leases.admit({ accountId, peer: 'alice', connectionId: 'a' }, 5, false);
+  }
+  vi.advanceTimersByTime(timings.renewEveryMs);
+  expect(written).toEqual([`renewed ${leaseExpiriesKey(1)}`]);
+  await leases.close();
+  await vi.advanceTimersByTimeAsync(0);
+  expect(written.slice(1)).toEqual([1, 2].map((id) => `expiring ${leaseExpiriesKey(id)}`));
 });
