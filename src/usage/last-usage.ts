@@ -98,6 +98,8 @@ export class LastUsage {
       try {
         await this.#writeFile(file, wallMs);
       } catch (fault) {
+        // Another process of this data folder has written it meanwhile.
+        if (isMissing(fault)) continue;
         this.#log.error({ err: fault, file }, 'usage of an earlier process not written');
       }
     }
@@ -154,13 +156,16 @@ export class LastUsage {
       return names.filter((name) => FILE.test(name)).map((name) => join(this.#dataDir, name));
     } catch (fault) {
       // A gateway with an operator's Redis may have no data folder.
-      const isMissing = fault instanceof Error && 'code' in fault && fault.code === 'ENOENT';
-      if (!isMissing)
+      if (!isMissing(fault))
         this.#log.error({ err: fault }, 'usage files of earlier processes not listed');
       return [];
     }
   }
 }
+
+/** Returns whether a fault says that a file or folder does not exist. */
+const isMissing = (fault: unknown) =>
+  fault instanceof Error && 'code' in fault && fault.code === 'ENOENT';
 
 /** Splits counts into those that may still be written and those that are too old. @param wallMs current time by the clock of Redis */
 export function splitByAge(counts: MinuteCount[], wallMs: number) {

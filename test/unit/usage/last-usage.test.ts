@@ -212,3 +212,20 @@ test('UsageReporter.close() while the store fails repeats until all minutes sinc
   expect(store.written.map(({ websocketMs }) => websocketMs)).toEqual([60_000]);
   expect(await filesIn(folder)).toEqual([]);
 });
+
+test('LastUsage.writeLeft() of two processes at once: neither reports the file that the other has removed', async () => {
+  const folder = await newFolder();
+  await lastOf(refusing(Infinity), folder).write(COUNTS);
+  await lastOf(refusing(Infinity), folder).write(COUNTS);
+  expect(await filesIn(folder)).toHaveLength(2);
+  const error = vi.spyOn(silentLog, 'error');
+  const store = refusing(0);
+  /** The first file that is written takes the other with it, as the other process would. */
+  const write: UsageStore['write'] = async (counts) => {
+    await store.write(counts);
+    for (const name of await filesIn(folder)) await rm(join(folder, name));
+  };
+  await lastOf({ write }, folder).writeLeft(NOW_MS);
+  expect(store.written).toEqual(COUNTS);
+  expect(error).not.toHaveBeenCalled();
+});
