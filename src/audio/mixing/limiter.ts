@@ -34,6 +34,17 @@ export class Limiter {
 }
 
 /**
+ * Clips samples beyond full scale, in place, as every decoder to 16 bits does; returns them. Packets of Opus may hold sound hundreds of
+ * times louder, for which the limiter would turn all other speakers down.
+ * @param samples as many as a multiple of 4
+ */
+export function clipped(samples: Float32Array): Float32Array {
+  if (peakOf(samples, 0, samples.length) <= 1) return samples;
+  for (let i = 0; i < samples.length; i += 1) samples[i] = Math.max(-1, Math.min(1, samples[i]!));
+  return samples;
+}
+
+/**
  * Returns the largest magnitude between two positions, whose distance is a multiple of 4. Four maxima that do not wait for each
  * other take half the time of one.
  */

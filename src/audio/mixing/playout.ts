@@ -7,6 +7,7 @@ import { carriesCopy, emptyOpusPacket } from '../opus-packet.ts';
 import { fadeIn, fadeOut } from '../ramps.ts';
 import { AwaitedSamples } from './awaited-samples.ts';
 import { LeastOfLate } from './least-of-late.ts';
+import { clipped } from './limiter.ts';
 import { compress, expand } from './time-stretch.ts';
 
 /** Concealed samples after which concealment fades to silence, within a frame. */
@@ -158,7 +159,7 @@ export class Playout {
     if (!next) return this.#conceal(durationSamples);
     this.concealedSamples += durationSamples;
     try {
-      this.#ready = this.#fromSilence(this.#decoder.recover(next, durationSamples));
+      this.#ready = this.#fromSilence(clipped(this.#decoder.recover(next, durationSamples)));
       return true;
     } catch {
       // A packet that does not decode holds no copy either.
@@ -182,7 +183,7 @@ export class Playout {
     const samples = this.#hasFaded ? Math.min(wantedSamples, FRAME_SAMPLES) : wantedSamples;
     this.#concealedInARow += samples;
     this.concealedSamples += samples;
-    this.#ready = this.#decoder.conceal(Math.ceil(samples / 120) * 120);
+    this.#ready = clipped(this.#decoder.conceal(Math.ceil(samples / 120) * 120));
     if (this.#hasFaded) fadeOut(this.#ready);
     return true;
   }
@@ -197,7 +198,7 @@ export class Playout {
   /** Decodes a packet; returns no samples if libopus refuses it, which counts as a loss. */
   #tryDecode(packet: Buffer): Float32Array {
     try {
-      return this.#decoder.decode(packet);
+      return clipped(this.#decoder.decode(packet));
     } catch {
       this.undecodablePackets += 1;
       return new Float32Array(0);
