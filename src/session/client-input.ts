@@ -5,8 +5,7 @@ import type { Detection } from '../audio/ingest/detection/detector.ts';
 import { HeldAudio, type Turn } from '../audio/ingest/held-audio.ts';
 import type { OpusTarget, OpusSink } from '../audio/ingest/ingest.ts';
 import { AudioInput } from '../audio/ingest/input.ts';
-import type { InputWork } from '../audio/ingest/input-state.ts';
-import { SampleBudget } from '../audio/ingest/stream-budget.ts';
+import { SoundBudget } from '../audio/ingest/sound-budget.ts';
 import type { LastPackets } from '../audio/ingest/splice.ts';
 import { counters } from '../counters.ts';
 import { bytesPerSecondOf } from './audio-budget.ts';
@@ -51,10 +50,9 @@ export class ClientInput {
   readonly #events: ClientInputEvents;
   /** Messages that arrived while the client was joining a room, or after a request that may change where or how they are heard. */
   readonly #held: HeldAudio;
-  /** Work of all inputs of the client. */
-  readonly #work: InputWork;
-  /** Target of the client's packets: the sink of its room, or {@link toNobody}. */
-  readonly #target: OpusTarget = { sink: toNobody };
+  readonly #turn: Turn;
+  /** Target of the packets of all its inputs: the sink of its room, or {@link toNobody}. */
+  readonly #target: OpusTarget = { sink: toNobody, sound: new SoundBudget() };
   #input: AudioInput;
   #isInRoom = false;
   #inRoomSinceMs = -Infinity;
@@ -66,7 +64,7 @@ export class ClientInput {
   constructor(settings: InputSettings, codecs: Codecs, turn: Turn, events: ClientInputEvents) {
     this.#codecs = codecs;
     this.#events = events;
-    this.#work = { turn, samples: new SampleBudget() };
+    this.#turn = turn;
     this.#held = new HeldAudio(({ message, atMs }) => this.#input.push(message, atMs), turn);
     this.#input = this.#open(settings);
   }
@@ -202,7 +200,7 @@ export class ClientInput {
       { onDetected, onOpaque: (message, atMs) => this.#relay(message, atMs), onMismatch, onFault },
       before,
       assumed && canBeginAnywhere(assumed) ? assumed : undefined,
-      this.#work,
+      this.#turn,
     );
   }
 

@@ -5,6 +5,7 @@ import { guardOf } from '../../src/audio/ingest/detection/guard-of.ts';
 import { PaceHistory } from '../../src/audio/ingest/detection/pace-history.ts';
 import type { TimedMessage } from '../../src/audio/ingest/detection/pace.ts';
 import { AudioInput } from '../../src/audio/ingest/input.ts';
+import { SoundBudget } from '../../src/audio/ingest/sound-budget.ts';
 import { arrivalsOf, CONTENTS, streamOf } from './corpus.ts';
 import { audibleMs } from './first-sound.ts';
 import { seededRandom } from './random.ts';
@@ -84,7 +85,7 @@ export async function hearFormatChange(
   const input = new AudioInput(
     'auto',
     codecs,
-    { sink: (packet) => hasChanged && told !== to && wrong.push(packet) },
+    { sink: (packet) => hasChanged && told !== to && wrong.push(packet), sound: new SoundBudget() },
     {
       onDetected: (format) => {
         told = formatAudioFormat(format);

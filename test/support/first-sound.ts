@@ -2,6 +2,7 @@ import type { Codecs } from '../../src/audio/codecs.ts';
 import { type AudioFormat, formatAudioFormat } from '../../src/audio/format.ts';
 import type { TimedMessage } from '../../src/audio/ingest/detection/pace.ts';
 import { AudioInput } from '../../src/audio/ingest/input.ts';
+import { SoundBudget } from '../../src/audio/ingest/sound-budget.ts';
 import { FORMATS, streamOf } from './corpus.ts';
 import { seededRandom } from './random.ts';
 import { decodeOpus } from './sound.ts';
@@ -81,6 +82,7 @@ export async function hearFirstSound(
     'auto',
     codecs,
     {
+      sound: new SoundBudget(),
       sink: (packet) => {
         if (input.format && formatAudioFormat(input.format) !== right) wrong.push(packet);
       },

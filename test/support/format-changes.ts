@@ -3,6 +3,7 @@ import { formatAudioFormat, type SampleFormat } from '../../src/audio/format.ts'
 import type { TimedMessage } from '../../src/audio/ingest/detection/pace.ts';
 import { AudioInput } from '../../src/audio/ingest/input.ts';
 import { frameBytesOf, openSampleWriter } from '../../src/audio/samples.ts';
+import { SoundBudget } from '../../src/audio/ingest/sound-budget.ts';
 import { RATES_HZ, soundOf, stereoOf } from './corpus.ts';
 import { type Random, seededRandom } from './random.ts';
 
@@ -150,7 +151,7 @@ export async function findRateChange(change: RateChange, codecs: Codecs): Promis
   const input = new AudioInput(
     'auto',
     codecs,
-    { sink: () => {} },
+    { sink: () => {}, sound: new SoundBudget() },
     {
       onDetected: (format) => {
         if (sentMs > changedMs && formatAudioFormat(format) === name) foundMs = sentMs;

@@ -1,6 +1,7 @@
 import type { Codecs } from '../../src/audio/codecs.ts';
 import type { KnownFormat, SampleFormat } from '../../src/audio/format.ts';
 import { createIngest } from '../../src/audio/ingest/create-ingest.ts';
+import { SoundBudget } from '../../src/audio/ingest/sound-budget.ts';
 
 /** Time without anything new after which all has come out, ms; on a busy machine the last few packets may come later. */
 const QUIET_MS = 30;
@@ -26,7 +27,7 @@ export async function hearStream(
   const ingest = await createIngest(
     { codec },
     codecs,
-    { sink: (packet) => packets.push(packet) },
+    { sink: (packet) => packets.push(packet), sound: new SoundBudget() },
     {
       onFault: (fault) => faults.push(fault),
       onInside: (format) => inside.push(format),

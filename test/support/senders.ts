@@ -7,6 +7,7 @@ import {
   type SampleFormat,
 } from '../../src/audio/format.ts';
 import { createIngest } from '../../src/audio/ingest/create-ingest.ts';
+import { SoundBudget } from '../../src/audio/ingest/sound-budget.ts';
 import { Pacer } from '../../src/rtp/pacer.ts';
 import { Packetizer } from '../../src/rtp/packetizer.ts';
 import {
@@ -238,6 +239,7 @@ async function arrivalsOf(
     inside ? { codec: inside } : sender.format,
     here.codecs,
     {
+      sound: new SoundBudget(),
       sink: (payload, durationSamples, audioLevel, atMs) => {
         const isQuiet = audioLevel >= QUIET_LEVEL;
         const durationMs = durationSamples / 48;

@@ -2,6 +2,7 @@ import { expect, vi } from 'vitest';
 import type { Codecs } from '../../src/audio/codecs.ts';
 import { type DeclaredFormat, formatAudioFormat } from '../../src/audio/format.ts';
 import { AudioInput } from '../../src/audio/ingest/input.ts';
+import { SoundBudget } from '../../src/audio/ingest/sound-budget.ts';
 
 /** A client, undeclared unless it says otherwise, whose messages come at times of our own, ms; what is found out is noted with the time. */
 export function openTimedClient(codecs: Codecs, declared: DeclaredFormat = 'auto') {
@@ -13,7 +14,7 @@ export function openTimedClient(codecs: Codecs, declared: DeclaredFormat = 'auto
   const input = new AudioInput(
     declared,
     codecs,
-    { sink: (packet) => packets.push(packet) },
+    { sink: (packet) => packets.push(packet), sound: new SoundBudget() },
     {
       onDetected: (format) => detected.push({ format: formatAudioFormat(format), atMs: nowMs }),
       onOpaque: (message) => relayed.push(message),

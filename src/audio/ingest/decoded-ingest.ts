@@ -1,6 +1,5 @@
 import { counters } from '../../counters.ts';
 import { PartylineError } from '../../protocol/errors.ts';
-import { TokenBucket } from '../../token-bucket.ts';
 import type { Codecs } from '../codecs.ts';
 import type { FrameDecoder } from '../decoding/decoder-thread.ts';
 import type { DecodedSound, FrameCodec } from '../decoding/frame-codecs.ts';
@@ -15,12 +14,8 @@ const MAX_UNREAD_BYTES = 1 << 20;
 /** Maximum audio of one job, ms, and frames: other streams take turns after that. */
 const JOB_MS = 100;
 const MAX_JOB_FRAMES = 32;
-/** Maximum seconds of audio per second, and at once: after a stall of 8 s all of it arrives at once. */
-const SOUND = { perSecond: 1.25, burst: 12 };
-/** Time over this budget after which a stream is refused, ms. Until then frames beyond it are dropped. */
+/** Time over the budget of sound after which a stream is refused, ms. Until then frames beyond it are dropped. */
 const MAX_OVER_MS = 5000;
-/** Seconds of sound in the bucket from which a stream is within its budget again. */
-const RECOVERED_S = 1;
 /** Minimum duration as which a frame is counted, ms: each frame is work. */
 const MIN_FRAME_MS = 2;
 /**
@@ -56,8 +51,6 @@ export class DecodedIngest implements Ingest {
   #before: LastPackets | undefined;
   #encoder: { encoder: SampleEncoder; rateHz: number } | undefined;
   #frames: Frame[] = [];
-  #budget: TokenBucket | undefined;
-  #overSinceMs: number | undefined;
   readonly #heads = new StreamBudget(HEADS, 'Recordings begin too often.');
   /** Budget of the encoders and resamplers that are opened, one for each change of the rate. */
   readonly #rates = new StreamBudget(RECORDINGS, 'The format changes too often.');
@@ -131,26 +124,16 @@ export class DecodedIngest implements Ingest {
       this.#unreadBytes = 0;
       this.#events.onFrame?.();
       if (this.#isSkipped) return;
-      if (!this.#admitSound(durationMs)) {
-        counters.dropped.too_fast += 1;
-        return;
-      }
+      if (!this.#admitSound(durationMs)) return;
     }
     this.#frames.push({ bytes, durationMs, rateHz, atMs: this.#atMs });
   };
 
   /** Returns false for a frame beyond the budget. @throws {PartylineError} `audio_rate_exceeded` if there have been such frames for too long */
   #admitSound(durationMs: number): boolean {
-    const costS = Math.max(durationMs, MIN_FRAME_MS) / 1000;
-    this.#budget ??= new TokenBucket(SOUND, this.#atMs);
-    const balanceS = this.#budget.balance(this.#atMs);
-    if (balanceS >= RECOVERED_S) this.#overSinceMs = undefined;
-    if (balanceS >= costS) {
-      this.#budget.spend(costS, this.#atMs);
-      return true;
-    }
-    this.#overSinceMs ??= this.#atMs;
-    if (this.#atMs - this.#overSinceMs >= MAX_OVER_MS) {
+    const { sound } = this.#target;
+    if (sound.admit(Math.max(durationMs, MIN_FRAME_MS) / 1000, this.#atMs)) return true;
+    if (sound.overMs >= MAX_OVER_MS) {
       throw new PartylineError('audio_rate_exceeded', 'Audio came far ahead of real time.');
     }
     return false;

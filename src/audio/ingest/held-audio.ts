@@ -6,6 +6,9 @@ const PIECE_MS = 1;
 /** Turns of the event loop: `begin` returns true if work may start at once, `take` starts it when its turn comes. */
 export type Turn = { begin(): boolean; take(start: () => void): void };
 
+/** Turn that waits for nobody. */
+export const AT_ONCE: Turn = { begin: () => true, take: (start) => start() };
+
 /**
  * Audio of a client that is joining a room, or whose format is being detected: held until then, and then handed on in order, a few
  * messages at a time, in turn with the work of other clients. Encoding a second of samples takes milliseconds.

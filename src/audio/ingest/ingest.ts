@@ -1,4 +1,5 @@
 import type { SampleFormat } from '../format.ts';
+import type { SoundBudget } from './sound-budget.ts';
 
 /** Receives one Opus packet: its samples at 48 kHz, its RFC 6464 level, and the arrival time of the message that completed it. */
 export type OpusSink = (
@@ -11,6 +12,8 @@ export type OpusSink = (
 /** Target of the packets of an ingest, which reads `sink` for each packet: it may be exchanged. */
 export type OpusTarget = {
   sink: OpusSink;
+  /** Budget of the client's sound, which all its ingests share. */
+  readonly sound: SoundBudget;
   /**
    * Arrival time of the first message after the last change of room or mute, ms: no packet contains sound from both sides of it. Absent
    * if there has been no such change.

@@ -7,11 +7,9 @@ import type { SilencePace } from './detection/silence.ts';
 import { type InputFormat, isSamples } from '../format.ts';
 import { bytesToNext, frameBytesOf } from '../samples.ts';
 import { codecOfBeginning, recognise } from '../recognise.ts';
-import type { Turn } from './held-audio.ts';
 import type { Ingest } from './ingest.ts';
 import { isFirstOggPage } from './ogg-reader.ts';
 import type { OpaqueSink } from './opaque-ingest.ts';
-import { SampleBudget } from './stream-budget.ts';
 import { mayBeChunk } from './wav-reader.ts';
 
 export type AudioInputEvents = {
@@ -49,8 +47,6 @@ export type OpeningState = {
 export type OpenState = {
   name: 'open';
   format: InputFormat;
-  /** Bytes of a second of bare samples; undefined for all other formats, whose readers count the sound themselves. */
-  bytesPerSecond: number | undefined;
   ingest: Ingest;
   check: FormatCheck;
   /** Guard that checks each message of an undeclared stream. */
@@ -73,19 +69,6 @@ export type WaitingMessage = TimedMessage & {
   /** True for a message that was held until its format was known: it is not checked again. */
   isKnown: boolean;
 };
-
-/** Work that one client may cause, in all its inputs: its turns in the event loop, and the samples that are encoded for it. */
-export type InputWork = { turn: Turn; samples: SampleBudget };
-
-/** Returns work that waits for nobody. */
-export const workAtOnce = (): InputWork => ({
-  turn: { begin: () => true, take: (start) => start() },
-  samples: new SampleBudget(),
-});
-
-/** Returns the number of bytes of a second of bare samples; undefined for all other formats. */
-export const sampleBytesPerSecond = (format: InputFormat): number | undefined =>
-  isSamples(format) ? format.rateHz * frameBytesOf(format) : undefined;
 
 /** Maximum bytes of a file that are kept until it has sound. */
 const MAX_UNHEARD_BYTES = 1 << 20;

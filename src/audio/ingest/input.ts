@@ -1,5 +1,4 @@
 import type { Codecs } from '../codecs.ts';
-import { counters } from '../../counters.ts';
 import { PartylineError } from '../../protocol/errors.ts';
 import { type Rate, TokenBucket } from '../../token-bucket.ts';
 import {
@@ -24,23 +23,20 @@ import {
 } from '../format.ts';
 import { frameBytesOf } from '../samples.ts';
 import { createIngest } from './create-ingest.ts';
-import { HeldAudio } from './held-audio.ts';
+import { AT_ONCE, HeldAudio, type Turn } from './held-audio.ts';
 import type { Ingest, OpusTarget, OpusSink } from './ingest.ts';
 import {
   type AudioInputEvents,
   beginsOther,
   type DoubtingState,
   type InputState,
-  type InputWork,
   type OpeningState,
   type OpenState,
   otherFileOf,
   readInFile,
-  sampleBytesPerSecond,
   Unheard,
   type WaitingMessage,
   wholeMessages,
-  workAtOnce,
 } from './input-state.ts';
 import type { LastPackets } from './splice.ts';
 import { OpaqueIngest } from './opaque-ingest.ts';
@@ -91,7 +87,6 @@ export class AudioInput {
   readonly #target: OpusTarget;
   readonly #events: AudioInputEvents;
   readonly #isDeclared: boolean;
-  readonly #samples: InputWork['samples'];
   /** Messages whose format is known, until their turn, and those that came behind them. */
   readonly #waiting: HeldAudio<WaitingMessage>;
   /** Arrival time of the last message that nobody may hear, ms; nobody may hear those before it either. */
@@ -110,7 +105,7 @@ export class AudioInput {
    * @param declared format that the client declares
    * @param before last packets that were handed on before this input takes over
    * @param assumed format of an undeclared client until its bytes contradict it
-   * @param work what the client may cause, shared with its other inputs
+   * @param turn scheduler of the client's work among that of others
    */
   constructor(
     declared: DeclaredFormat,
@@ -119,13 +114,12 @@ export class AudioInput {
     events: AudioInputEvents,
     before?: LastPackets,
     assumed?: InputFormat,
-    { turn, samples }: InputWork = workAtOnce(),
+    turn: Turn = AT_ONCE,
   ) {
     this.#codecs = codecs;
     this.#target = target;
     this.#events = events;
     this.#isDeclared = declared !== 'auto';
-    this.#samples = samples;
     this.#waiting = new HeldAudio(
       ({ message, atMs, isKnown }) =>
         isKnown ? this.#readHeld({ message, atMs }) : this.#read(message, atMs),
@@ -293,7 +287,6 @@ export class AudioInput {
     const open: OpenState = {
       name: 'open',
       format,
-      bytesPerSecond: sampleBytesPerSecond(format),
       ingest,
       check: new FormatCheck(format, this.#isDeclared, turns),
       guard: this.#isDeclared ? undefined : guardOf(format, this.#paces),
@@ -309,6 +302,7 @@ export class AudioInput {
     const target = this.#target;
     return {
       sink: (...sound) => hear(sound),
+      sound: target.sound,
       get cutMs() {
         return target.cutMs;
       },
@@ -478,12 +472,6 @@ export class AudioInput {
   }
 
   #ingest(open: OpenState, message: Buffer, atMs: number): void {
-    const { bytesPerSecond } = open;
-    if (bytesPerSecond && !this.#samples.admit(message.length, bytesPerSecond, atMs)) {
-      counters.dropped.too_fast += 1;
-      open.ingest.skip(message, atMs);
-      return;
-    }
     if (open.unheard && !open.unheard.keep({ message, atMs })) open.unheard = undefined;
     try {
       open.ingest.push(message, atMs);

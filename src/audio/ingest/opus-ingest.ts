@@ -1,7 +1,6 @@
 import { counters } from '../../counters.ts';
 import { PartylineError } from '../../protocol/errors.ts';
 import { SILENCE_LEVEL } from '../../rtp/packet.ts';
-import { TokenBucket } from '../../token-bucket.ts';
 import type { Ingest, OpusTarget } from './ingest.ts';
 import { audioLevelOf } from '../level.ts';
 import type { OpusDecoder } from '../opus-codec.ts';
@@ -36,8 +35,6 @@ const QUIET_LEVEL = 55;
  */
 const METERED_SAMPLES = 960;
 
-/** Maximum seconds of sound per second, and at once: after a stall of 8 s all of it arrives at once. */
-const SOUND = { perSecond: 1.25, burst: 12 };
 /** Minimum sound that is charged in one step, s. */
 const CHARGED_AT_ONCE_S = 0.25;
 const SAMPLES_PER_S = 48_000;
@@ -48,7 +45,6 @@ export class OpusIngest implements Ingest {
   readonly #target: OpusTarget;
   #audioLevel = SILENCE_LEVEL;
   #untilMeter = 0;
-  #budget: TokenBucket | undefined;
   /** Sound that has been charged and has not come yet, samples. */
   #spareSamples = 0;
   /** Number of consecutive malformed packets; its initial value refuses a stream that does not begin with Opus at once. */
@@ -61,10 +57,7 @@ export class OpusIngest implements Ingest {
 
   push(message: Buffer, atMs: number): void {
     const durationSamples = opusPacketSamples(message);
-    if (durationSamples !== undefined && !this.#admit(durationSamples, atMs)) {
-      counters.dropped.too_fast += 1;
-      return;
-    }
+    if (durationSamples !== undefined && !this.#admit(durationSamples, atMs)) return;
     // A shorter packet is not too long, whatever its duration.
     const mayBeTooLong = durationSamples !== undefined && message.length > MAX_BYTES_PER_20_MS;
     const packet = mayBeTooLong ? boundedOpusPacket(message, durationSamples) : message;
@@ -84,8 +77,7 @@ export class OpusIngest implements Ingest {
   /** Charges a packet before it may be decoded: a few bytes may last 120 ms. @returns false for one beyond the budget */
   #admit(durationSamples: number, atMs: number): boolean {
     if (durationSamples > this.#spareSamples) {
-      this.#budget ??= new TokenBucket(SOUND, atMs);
-      if (this.#budget.take(CHARGED_AT_ONCE_S, atMs) < 0) return false;
+      if (!this.#target.sound.admit(CHARGED_AT_ONCE_S, atMs)) return false;
       this.#spareSamples += CHARGED_AT_ONCE_S * SAMPLES_PER_S;
     }
     this.#spareSamples -= durationSamples;

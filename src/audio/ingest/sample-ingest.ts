@@ -5,6 +5,7 @@ import type { LastPackets } from './splice.ts';
 import { frameBytesOf, openSampleReader, type SampleReader } from '../samples.ts';
 import { Downmixer } from './downmixer.ts';
 import { SampleEncoder } from './sample-encoder.ts';
+import type { SoundBudget } from './sound-budget.ts';
 
 /** Ingest of samples, in messages of any length, also if a message ends within a sample. */
 export class SampleIngest implements Ingest {
@@ -12,6 +13,7 @@ export class SampleIngest implements Ingest {
   readonly #read: SampleReader;
   readonly #downmixer: Downmixer;
   readonly #encoder: SampleEncoder;
+  readonly #sound: SoundBudget;
   /** First bytes of a sample that the last message cut. */
   #rest: Buffer = Buffer.alloc(0);
 
@@ -22,23 +24,26 @@ export class SampleIngest implements Ingest {
     target: OpusTarget,
     before?: LastPackets,
   ): Promise<SampleIngest> {
-    return new SampleIngest(
-      format,
-      await SampleEncoder.open(format.rateHz, codecs, target, before),
-    );
+    const encoder = await SampleEncoder.open(format.rateHz, codecs, target, before);
+    return new SampleIngest(format, encoder, target.sound);
   }
 
-  private constructor(format: SampleFormat, encoder: SampleEncoder) {
+  private constructor(format: SampleFormat, encoder: SampleEncoder, sound: SoundBudget) {
     this.#format = format;
     this.#read = openSampleReader(format.codec);
     this.#downmixer = new Downmixer(format.channels);
     this.#encoder = encoder;
+    this.#sound = sound;
   }
 
   push(message: Buffer, atMs: number): void {
     const bytes = this.#takeWhole(message);
     if (bytes.length === 0) return;
-    this.#encoder.push(this.#downmixer.process(this.#read(bytes)), atMs);
+    const admitted = bytes.subarray(0, this.#admit(bytes.length, atMs));
+    if (admitted.length > 0) {
+      this.#encoder.push(this.#downmixer.process(this.#read(admitted)), atMs);
+    }
+    if (admitted.length < bytes.length) this.#encoder.skip();
   }
 
   /** Skips a message, which may end in the middle of a sample. */
@@ -54,6 +59,15 @@ export class SampleIngest implements Ingest {
 
   close(): void {
     this.#encoder.close();
+  }
+
+  /** Charges whole samples before they are encoded. @returns number of the bytes within the budget */
+  #admit(bytes: number, atMs: number): number {
+    const frameBytes = frameBytesOf(this.#format);
+    const { rateHz } = this.#format;
+    const seconds = bytes / frameBytes / rateHz;
+    const admittedS = this.#sound.admitPart(seconds, atMs);
+    return admittedS < seconds ? Math.round(admittedS * rateHz) * frameBytes : bytes;
   }
 
   /** Returns the bytes of whole samples, including the rest of the last message; keeps the new rest. */

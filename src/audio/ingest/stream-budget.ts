@@ -29,23 +29,6 @@ export class StreamBudget {
   }
 }
 
-/**
- * Maximum seconds of samples per second, and at once, that are encoded for one client, whatever its format was thought to be when they
- * came: more than the budget of its messages lets through in a known format (10 s, and a debt of 1 s).
- */
-const SAMPLES: Rate = { perSecond: 1.25, burst: 12 };
-
-/** Budget of the samples of one client, in seconds, over all its formats: messages that come before the format is known may hold minutes of it. */
-export class SampleBudget {
-  #bucket: TokenBucket | undefined;
-
-  /** Charges a message. @returns false if the budget does not cover it, which costs nothing: it must not be encoded */
-  admit(bytes: number, bytesPerSecond: number, atMs: number): boolean {
-    this.#bucket ??= new TokenBucket(SAMPLES, atMs);
-    return this.#bucket.take(bytes / bytesPerSecond, atMs) >= 0;
-  }
-}
-
 /** Returns the fault for a client whose stream could not be read: `fault` itself if clients may see it, otherwise `unsupported_audio`. */
 export const unreadable = (codec: string, fault: unknown): PartylineError =>
   fault instanceof PartylineError

@@ -1,16 +1,10 @@
-import { counters } from '../../counters.ts';
-import { TokenBucket } from '../../token-bucket.ts';
 import type { Codecs } from '../codecs.ts';
 import type { SampleFormat } from '../format.ts';
 import type { Ingest, IngestEvents, OpusTarget, SamplesNext } from './ingest.ts';
-import { frameBytesOf } from '../samples.ts';
 import type { LastPackets } from './splice.ts';
 import { SampleIngest } from './sample-ingest.ts';
 import { RECORDINGS, StreamBudget, unreadable } from './stream-budget.ts';
 import { isWavHead, MAX_UNREAD_BYTES, WavReader } from './wav-reader.ts';
-
-/** Maximum seconds of sound per second, and at once: after a stall of 8 s all of it arrives at once. */
-const SOUND = { perSecond: 1.25, burst: 12 };
 
 type Piece = { bytes: Buffer; atMs: number; isSkipped: boolean };
 /** Format of samples whose ingest is not open yet, and the samples so far. */
@@ -35,7 +29,6 @@ export class WavIngest implements Ingest {
   /** Samples of the present message. */
   #pieces: Buffer[] = [];
   readonly #recordings = new StreamBudget(RECORDINGS, 'The format changes too often.');
-  #budget: TokenBucket | undefined;
   #atMs = 0;
   /** True while a message is read whose samples are not heard. */
   #isSkipped = false;
@@ -142,30 +135,10 @@ export class WavIngest implements Ingest {
     const [first] = this.#pieces;
     const bytes = first && this.#pieces.length === 1 ? first : Buffer.concat(this.#pieces);
     this.#pieces = [];
-    const admittedBytes = this.#isSkipped ? 0 : this.#admit(bytes.length);
-    this.#pass({ bytes: bytes.subarray(0, admittedBytes), atMs: this.#atMs, isSkipped: false });
-    // Skipped samples are passed on, too: they may end within one.
-    this.#pass({ bytes: bytes.subarray(admittedBytes), atMs: this.#atMs, isSkipped: true });
-  }
-
-  #pass(piece: Piece): void {
-    if (piece.bytes.length === 0) return;
+    const piece = { bytes, atMs: this.#atMs, isSkipped: this.#isSkipped };
     const opening = this.#openings.at(-1);
     if (opening) opening.held.push(piece);
     else if (this.#ingest) handOn(this.#ingest, piece);
-  }
-
-  /** Charges samples by the format that their file states. @returns number of the bytes within the budget */
-  #admit(bytes: number): number {
-    if (!this.#next) return bytes;
-    const { format } = this.#next;
-    const bytesPerS = format.rateHz * frameBytesOf(format);
-    this.#budget ??= new TokenBucket(SOUND, this.#atMs);
-    const balanceBytes = Math.floor(this.#budget.balance(this.#atMs) * bytesPerS);
-    const admitted = Math.min(bytes, balanceBytes);
-    this.#budget.spend(admitted / bytesPerS, this.#atMs);
-    if (admitted < bytes) counters.dropped.too_fast += 1;
-    return admitted;
   }
 
   #fail(fault: unknown): void {

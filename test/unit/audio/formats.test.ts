@@ -6,6 +6,7 @@ import {
   parseAudioFormat,
 } from '../../../src/audio/format.ts';
 import { AudioInput } from '../../../src/audio/ingest/input.ts';
+import { SoundBudget } from '../../../src/audio/ingest/sound-budget.ts';
 import { FORMATS } from '../../support/corpus.ts';
 import {
   AMPLITUDE,
@@ -48,7 +49,7 @@ async function packetsOf(format: AudioFormat): Promise<Buffer[]> {
   const input = new AudioInput(
     format,
     codecs,
-    { sink: (packet) => packets.push(packet) },
+    { sink: (packet) => packets.push(packet), sound: new SoundBudget() },
     {
       onDetected: () => {},
       onOpaque: () => {},

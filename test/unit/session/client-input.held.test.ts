@@ -98,7 +98,7 @@ test('minutes of sound that a client of unknown format sends into a room are not
   input.attach(() => {});
   const startMs = performance.now();
   const messages = longMessages(16);
-  for (const [i, message] of messages.entries()) input.receive(message, startMs + i);
+  for (const [i, message] of messages.entries()) input.receive(message, startMs + i / 1000);
   await turnOfLoop();
   expect([detected, encoded.packets]).toEqual([['pcmu'], 0]);
   const perTurn = await settle();
@@ -107,7 +107,7 @@ test('minutes of sound that a client of unknown format sends into a room are not
   expect(Math.max(...perTurn)).toBeLessThanOrEqual(Math.ceil(MESSAGE_BYTES / 160));
   // Another input of the same client does not begin with another 12 s.
   input.reopen({ declared: 'auto' });
-  for (const [i, message] of messages.entries()) input.receive(message, startMs + 100 + i);
+  for (const [i, message] of messages.entries()) input.receive(message, startMs + 1 + i / 1000);
   await settle();
   expect(encoded.packets).toBeLessThanOrEqual(MAX_PACKETS);
   input.close();
@@ -119,7 +119,9 @@ test('minutes of sound behind a request for a format that takes fewer bytes: no 
   input.attach(() => {});
   const startMs = performance.now();
   input.mark();
-  for (const [i, message] of longMessages(27).entries()) input.receive(message, startMs + i);
+  for (const [i, message] of longMessages(27).entries()) {
+    input.receive(message, startMs + i / 1000);
+  }
   input.reopen({ declared: PCMU });
   input.passMark();
   await settle();

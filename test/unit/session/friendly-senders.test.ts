@@ -7,6 +7,7 @@ import {
   type InputFormat,
 } from '../../../src/audio/format.ts';
 import { AudioInput } from '../../../src/audio/ingest/input.ts';
+import { SoundBudget } from '../../../src/audio/ingest/sound-budget.ts';
 import { Uplink } from '../../../src/bridge/uplink.ts';
 import { AudioBudget, bytesPerSecondOf } from '../../../src/session/audio-budget.ts';
 import { oggOpus } from '../../support/containers.ts';
@@ -81,6 +82,7 @@ async function send(format: InputFormat & DeclaredFormat, messages: Message[]): 
     format,
     codecs,
     {
+      sound: new SoundBudget(),
       sink: (packet, ...rest) => {
         packets.push(packet);
         uplink.send(packet, ...rest);

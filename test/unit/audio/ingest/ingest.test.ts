@@ -13,6 +13,7 @@ import type { LastPackets } from '../../../../src/audio/ingest/splice.ts';
 import { counters } from '../../../../src/counters.ts';
 import { audioLevelOf } from '../../../../src/audio/level.ts';
 import { openSampleWriter, upmix } from '../../../../src/audio/samples.ts';
+import { SoundBudget } from '../../../../src/audio/ingest/sound-budget.ts';
 import { readFixture } from '../../../support/fixtures.ts';
 import { findGlitches } from '../../../support/glitches.ts';
 import { spokenTrack } from '../../../support/speech.ts';
@@ -39,6 +40,7 @@ async function openIngest(format: AudioFormat, before?: LastPackets) {
     format,
     codecs,
     {
+      sound: new SoundBudget(),
       sink: (packet, durationSamples, audioLevel) =>
         packets.push({ packet, durationSamples, audioLevel }),
     },
@@ -217,7 +219,10 @@ test('compressed frames from before and after a cut are not handed on in one pac
   const reader = DECODED_FORMATS.mp3.openReader((bytes) => frames.push(bytes));
   reader.push(readFixture('speech.mp3'));
   const atMs: number[] = [];
-  const target: OpusTarget = { sink: (...[, , , packetAtMs]) => void atMs.push(packetAtMs) };
+  const target: OpusTarget = {
+    sink: (...[, , , packetAtMs]) => void atMs.push(packetAtMs),
+    sound: new SoundBudget(),
+  };
   const events = { onFault: (fault: unknown) => expect(fault).toBe(undefined), onInside: () => {} };
   const ingest = await createIngest({ codec: 'mp3' }, codecs, target, events);
   // The decoder is given five frames of 24 ms at a time: of these the last four wait for another.

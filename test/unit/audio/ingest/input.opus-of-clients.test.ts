@@ -3,6 +3,7 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { type Codecs, loadCodecs } from '../../../../src/audio/codecs.ts';
 import { formatAudioFormat } from '../../../../src/audio/format.ts';
 import { AudioInput } from '../../../../src/audio/ingest/input.ts';
+import { SoundBudget } from '../../../../src/audio/ingest/sound-budget.ts';
 import { CONTENTS, soundOf } from '../../../support/corpus.ts';
 import { seededRandom } from '../../../support/random.ts';
 import { encodeOpus } from '../../../support/sound.ts';
@@ -19,7 +20,7 @@ async function takenFor(packets: readonly Buffer[], packetMs: number) {
   const input = new AudioInput(
     'auto',
     codecs,
-    { sink: () => (unheard -= 1) },
+    { sink: () => (unheard -= 1), sound: new SoundBudget() },
     {
       onDetected: (format) => detected.push(formatAudioFormat(format)),
       onOpaque: () => {},

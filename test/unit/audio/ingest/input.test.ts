@@ -10,6 +10,7 @@ import {
 } from '../../../../src/audio/format.ts';
 import { AudioInput } from '../../../../src/audio/ingest/input.ts';
 import { frameBytesOf, openSampleWriter } from '../../../../src/audio/samples.ts';
+import { SoundBudget } from '../../../../src/audio/ingest/sound-budget.ts';
 import { oggOpus, webmOpus } from '../../../support/containers.ts';
 import { arrivalsOf } from '../../../support/corpus.ts';
 import {
@@ -46,7 +47,7 @@ function openInput(declared: DeclaredFormat) {
   const input = new AudioInput(
     declared,
     codecs,
-    { sink: (packet) => packets.push(packet) },
+    { sink: (packet) => packets.push(packet), sound: new SoundBudget() },
     {
       onDetected: (format) => detected.push(formatAudioFormat(format)),
       onOpaque: (message) => opaque.push(message),

@@ -1,6 +1,7 @@
 import { beforeAll, expect, test } from 'vitest';
 import { type Codecs, loadCodecs } from '../../../../src/audio/codecs.ts';
 import { createIngest } from '../../../../src/audio/ingest/create-ingest.ts';
+import { SoundBudget } from '../../../../src/audio/ingest/sound-budget.ts';
 import { counters } from '../../../../src/counters.ts';
 import { cutInto, readFixture } from '../../../support/fixtures.ts';
 import { StallingDecoder } from '../../../support/stalling-decoder.ts';
@@ -25,7 +26,7 @@ async function hearLate(messages: number) {
   const ingest = await createIngest(
     { codec: 'aac_adts' },
     decoder.in(codecs),
-    { sink: (...[, , , atMs]) => void delaysMs.push(nowMs - atMs) },
+    { sink: (...[, , , atMs]) => void delaysMs.push(nowMs - atMs), sound: new SoundBudget() },
     { onFault: (fault) => faults.push(fault), onInside: () => {} },
   );
   const before = counters.dropped.late;

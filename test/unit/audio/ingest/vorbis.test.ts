@@ -7,6 +7,7 @@ import { parseIdentification, parseSetup } from '../../../../src/audio/frames/vo
 import { createIngest } from '../../../../src/audio/ingest/create-ingest.ts';
 import { AudioInput } from '../../../../src/audio/ingest/input.ts';
 import { VorbisReader } from '../../../../src/audio/ingest/vorbis-reader.ts';
+import { SoundBudget } from '../../../../src/audio/ingest/sound-budget.ts';
 import { compareWithSpeech, cutInto, readFixture } from '../../../support/fixtures.ts';
 import { hearStream, UNTIL_REFUSED } from '../../../support/hear-stream.ts';
 import { packetsOf, pagesOf } from '../../../support/ogg-pages.ts';
@@ -213,7 +214,7 @@ describe('streams one behind the other', () => {
     const ingest = await createIngest(
       { codec: 'ogg_vorbis' },
       codecs,
-      { sink: () => {} },
+      { sink: () => {}, sound: new SoundBudget() },
       { onFault: (fault) => faults.push(fault), onInside: () => {} },
     );
     for (let i = 0; i < 20; i += 1) for (const page of heads) ingest.push(page, i * 1000);
@@ -228,7 +229,7 @@ test('a client that is muted while its stream begins is heard when it is not', a
   const ingest = await createIngest(
     { codec: 'ogg_vorbis' },
     codecs,
-    { sink: (packet) => packets.push(packet) },
+    { sink: (packet) => packets.push(packet), sound: new SoundBudget() },
     { onFault: (fault) => faults.push(fault), onInside: () => {} },
   );
   for (const [i, message] of messages.entries()) {
@@ -252,7 +253,7 @@ function openClient() {
   const input = new AudioInput(
     'auto',
     codecs,
-    { sink: (packet) => heard.packets.push(packet) },
+    { sink: (packet) => heard.packets.push(packet), sound: new SoundBudget() },
     {
       onDetected: (format) => heard.detected.push(formatAudioFormat(format)),
       onOpaque: () => {

@@ -6,6 +6,7 @@ import { createIngest } from '../../../../src/audio/ingest/create-ingest.ts';
 import { SampleIngest } from '../../../../src/audio/ingest/sample-ingest.ts';
 import { WavReader } from '../../../../src/audio/ingest/wav-reader.ts';
 import { upmix, writeSamples } from '../../../../src/audio/samples.ts';
+import { SoundBudget } from '../../../../src/audio/ingest/sound-budget.ts';
 import {
   compareWithSpeech,
   cutInto,
@@ -241,7 +242,7 @@ async function openWav() {
   const ingest = await createIngest(
     { codec: 'wav' },
     codecs,
-    { sink: (packet) => packets.push(packet) },
+    { sink: (packet) => packets.push(packet), sound: new SoundBudget() },
     { onFault: (fault) => faults.push(fault), onInside: () => {} },
   );
   return { ingest, packets, faults };

@@ -1,0 +1,55 @@
+import { counters } from '../../counters.ts';
+import { type Rate, TokenBucket } from '../../token-bucket.ts';
+import { FRAME_MS } from '../format.ts';
+
+/**
+ * Maximum seconds of sound per second, and at once, of one client: after a stall of 8 s all of it arrives at once, and the budget of messages
+ * lets through 10 s and a debt of 1 s.
+ */
+const SOUND: Rate = { perSecond: 1.25, burst: 12 };
+/** Balance from which a client is within its budget again, s. */
+const RECOVERED_S = 1;
+const FRAMES_PER_S = 1000 / FRAME_MS;
+
+/**
+ * Budget of the sound of one client, in seconds, over all its formats and ingests: charged before sound is decoded or encoded, because a few
+ * bytes may last for minutes. Full at first. Counts what it does not cover. Pure: the caller passes the time of arrival.
+ */
+export class SoundBudget {
+  #bucket: TokenBucket | undefined;
+  #atMs = -Infinity;
+  #overSinceMs: number | undefined;
+
+  /** Charges sound that is heard as a whole or not at all. @returns false for sound beyond the budget, which costs nothing and must be dropped */
+  admit(seconds: number, atMs: number): boolean {
+    return this.#charge(seconds, this.#balanceS(atMs) >= seconds ? seconds : 0) > 0;
+  }
+
+  /** Charges the beginning of a sound, in frames of 20 ms, unless all of it is covered. @returns its duration, s; what follows must be dropped */
+  admitPart(seconds: number, atMs: number): number {
+    const framesS = Math.floor(this.#balanceS(atMs) * FRAMES_PER_S) / FRAMES_PER_S;
+    return this.#charge(seconds, this.#balanceS(atMs) >= seconds ? seconds : framesS);
+  }
+
+  /** Time for which sound has been beyond the budget, ms; 0 once a second of it has been available again. */
+  get overMs(): number {
+    return this.#overSinceMs === undefined ? 0 : this.#atMs - this.#overSinceMs;
+  }
+
+  #balanceS(atMs: number): number {
+    // Messages may be read a second time, in the format that they turn out to have.
+    this.#atMs = Math.max(this.#atMs, atMs);
+    this.#bucket ??= new TokenBucket(SOUND, this.#atMs);
+    return this.#bucket.balance(this.#atMs);
+  }
+
+  #charge(seconds: number, coveredS: number): number {
+    if (this.#bucket!.balance(this.#atMs) >= RECOVERED_S) this.#overSinceMs = undefined;
+    if (coveredS > 0) this.#bucket!.spend(coveredS, this.#atMs);
+    if (coveredS < seconds) {
+      counters.dropped.too_fast += 1;
+      this.#overSinceMs ??= this.#atMs;
+    }
+    return coveredS;
+  }
+}
