@@ -10,18 +10,21 @@ import { AudioInput } from '../../../src/audio/ingest/input.ts';
 import { SoundBudget } from '../../../src/audio/ingest/sound-budget.ts';
 import { Uplink } from '../../../src/bridge/uplink.ts';
 import { AudioBudget, bytesPerSecondOf } from '../../../src/session/audio-budget.ts';
+import { compress, decodeHere } from '../../support/compressed-files.ts';
 import { oggOpus } from '../../support/containers.ts';
 import { lagsOf, siren } from '../../support/lag.ts';
 import { HandClock, type Heard, SimulatedRoom } from '../../support/simulated-room.ts';
-import { decodeOpus, encodeOpus, sampleMessages } from '../../support/sound.ts';
+import { decodeOpus, encodeOpus, peakHz, sampleMessages, tone } from '../../support/sound.ts';
+import { wavFile } from '../../support/wav.ts';
 
-/** Friendly clients that stall or send little at a time, from the budget of their messages to the ear of a listener: in virtual time. */
+/** Friendly clients that stall, send little at a time, or send one recording after another, from the budget of their messages to the ear of a listener: in virtual time. */
 
 const TIMINGS = { ...DEFAULT_TIMINGS.budgets, ...DEFAULT_TIMINGS.mediaWorkers };
 const TICK_MS = 20;
 /** 64 bytes of it are 2 ms. */
 const PCM = { codec: 'pcm_s16le', rateHz: 16_000, channels: 1 } as const;
 const OGG = { codec: 'ogg_opus' } as const;
+const OPUS = { codec: 'opus' } as const;
 const AMPLITUDE = 0.4;
 const PACKET_MS = 20;
 /** Look-ahead of an encoder for a low delay, samples. */
@@ -48,7 +51,7 @@ type Outcome = {
   told: string[];
 };
 
-/** Lets a client send, and another hear it as Opus. */
+/** Lets a client send, and another hear it as Opus. Frames of files are decoded in this thread. */
 async function send(format: InputFormat & DeclaredFormat, messages: Message[]): Promise<Outcome> {
   vi.useFakeTimers({ toFake: ['performance'] });
   const startMs = performance.now();
@@ -78,9 +81,10 @@ async function send(format: InputFormat & DeclaredFormat, messages: Message[]): 
     },
   );
   const packets: Buffer[] = [];
+  const here = decodeHere(codecs);
   const input = new AudioInput(
     format,
-    codecs,
+    here.codecs,
     {
       sound: new SoundBudget(),
       sink: (packet, ...rest) => {
@@ -111,6 +115,7 @@ async function send(format: InputFormat & DeclaredFormat, messages: Message[]): 
     await passTo(atMs);
     if (budget.charge(bytes.length, bytesPerSecondOf(format), atMs)) told.push('over budget');
     input.push(bytes, performance.now());
+    if (isFile(format)) await here.settle();
   }
   await passTo(messages.at(-1)!.atMs + 4000);
   input.close();
@@ -133,6 +138,8 @@ const upTo = (count: number) => Array.from({ length: count }, (_, i) => i);
 const cut = (bytes: Buffer, size: number) =>
   upTo(Math.ceil(bytes.length / size)).map((i) => bytes.subarray(i * size, (i + 1) * size));
 
+const isFile = ({ codec }: InputFormat) => ['mp3', 'flac', 'wav'].includes(codec);
+
 /** Messages that come evenly in `durationMs`. */
 const evenly = (parts: Buffer[], durationMs: number): Message[] =>
   parts.map((bytes, i) => ({ atMs: (i * durationMs) / parts.length, bytes }));
@@ -148,6 +155,13 @@ const SENDERS: [string, InputFormat & DeclaredFormat, (durationMs: number) => Pr
         oggOpus(await encodeOpus(siren(AMPLITUDE, ms)), PACKET_MS, { packetsPerPage: 1 }),
     ],
   ];
+
+/** A sender of bare packets, which cannot be cut. */
+const PACKETS: (typeof SENDERS)[number] = [
+  'packets of Opus',
+  OPUS,
+  async (ms) => encodeOpus(siren(AMPLITUDE, ms)),
+];
 
 const numbers = (heard: Outcome['heard']) => heard.map(({ number }) => number);
 
@@ -191,8 +205,9 @@ describe('a stall, and then all of it at once', () => {
       ['samples, 64 bytes at a time', 64, 0],
       ['a container, a page of 20 ms at a time', undefined, 1],
       ['a container, 64 bytes at a time', 64, 1],
+      ['packets of Opus, one at a time', undefined, 2],
     ])('%s: heard live and whole after 4 s, and not closed', async (_, size, sender) => {
-      const [, format, make] = SENDERS[sender]!;
+      const [, format, make] = [...SENDERS, PACKETS][sender]!;
       const parts = await make(forMs);
       const messages = evenly(size ? cut(Buffer.concat(parts), size) : parts, forMs);
       const { heard, told } = await send(format, holdUp(messages, endMs));
@@ -215,5 +230,77 @@ describe('a stall, and then all of it at once', () => {
       expect(all).toEqual([...new Set(all)].toSorted((one, other) => one - other));
       expect(all[0]).toBe(0);
     });
+  });
+});
+
+describe('recordings of different rates, one after another on one connection, in real time', () => {
+  const EACH_MS = 6000;
+  /** Sound that may be missing of a recording: the last frame, a rest of less than 20 ms, and the delay of a codec. */
+  const MAX_MISSING_MS = 80;
+  /** Pieces of a recording of which the pitch is compared, s from its beginning. */
+  const PIECES_S = [1, 3, 5];
+  const RATES_HZ = { mp3: [44_100, 16_000, 48_000, 22_050], flac: [96_000, 8000, 44_100, 16_000] };
+  const WAVE_RATES_HZ = [8000, 44_100, 16_000, 48_000];
+  const pitchOf = (recording: number) => 500 + 200 * recording;
+
+  /** Messages of a frame each, as a client sends them while it plays the recordings. */
+  async function compressed(codec: 'mp3' | 'flac'): Promise<Message[]> {
+    const recordings: Message[][] = [];
+    for (const [i, rateHz] of RATES_HZ[codec].entries()) {
+      const encode = ['-ar', String(rateHz), '-f', codec];
+      const messages = await compress({ codec, encode }, tone(pitchOf(i), AMPLITUDE, EACH_MS));
+      // A recording may end with a little silence.
+      const fromMs = recordings.at(-1)?.at(-1)!.atMs ?? 0;
+      recordings.push(messages.map(({ message: bytes, atMs }) => ({ bytes, atMs: fromMs + atMs })));
+    }
+    return recordings.flat();
+  }
+
+  /** Messages of 20 ms each, the first of which begins with the head of a file. */
+  async function waves(): Promise<Message[]> {
+    const recordings = WAVE_RATES_HZ.map((rateHz, i) => {
+      const format = { codec: 'pcm_s16le', rateHz, channels: 1 } as const;
+      const messages = sampleMessages(format, tone(pitchOf(i), AMPLITUDE, EACH_MS, rateHz));
+      const bytes = EACH_MS * 2 * (rateHz / 1000);
+      const [first, ...others] = messages;
+      return [wavFile(format, first!, bytes), ...others].map((each, n) => ({
+        bytes: each,
+        atMs: i * EACH_MS + n * PACKET_MS,
+      }));
+    });
+    return recordings.flat();
+  }
+
+  /** Joins the messages of each `pieceMs`, some of which hold the end of a recording and the beginning of the next. */
+  const joined = (messages: Message[], pieceMs: number): Message[] =>
+    upTo(Math.ceil(messages.at(-1)!.atMs / pieceMs) + 1).flatMap((i) => {
+      const piece = messages.filter(({ atMs }) => Math.floor(atMs / pieceMs) === i);
+      const bytes = Buffer.concat(piece.map((message) => message.bytes));
+      return bytes.length > 0 ? [{ bytes, atMs: (i + 1) * pieceMs }] : [];
+    });
+
+  test.each<[string, InputFormat & DeclaredFormat, () => Promise<Message[]>, number | undefined]>([
+    ['MP3, a frame at a time', { codec: 'mp3' }, () => compressed('mp3'), undefined],
+    ['MP3, 140 ms at a time', { codec: 'mp3' }, () => compressed('mp3'), 140],
+    ['FLAC, a frame at a time', { codec: 'flac' }, () => compressed('flac'), undefined],
+    ['FLAC, 250 ms at a time', { codec: 'flac' }, () => compressed('flac'), 250],
+    ['WAVE, 20 ms at a time', { codec: 'wav' }, waves, undefined],
+    ['WAVE, 140 ms at a time', { codec: 'wav' }, waves, 140],
+  ])('%s: each is heard whole, at its pitch', async (_, format, make, pieceMs) => {
+    const made = await make();
+    const messages = pieceMs ? joined(made, pieceMs) : made;
+    const { packets, frames, told } = await send(format, messages);
+    expect(told).toEqual([]);
+    const recordings = WAVE_RATES_HZ.length;
+    const missingMs = recordings * EACH_MS - frames.length * PACKET_MS;
+    // The silence between two recordings may be longer or shorter.
+    expect(Math.abs(frames.length - packets.length)).toBeLessThanOrEqual(recordings);
+    expect(missingMs).toBeLessThanOrEqual(recordings * MAX_MISSING_MS);
+    const sound = await decodeOpus(frames);
+    const secondAt = (atS: number) => sound.subarray(atS * 48_000, (atS + 0.5) * 48_000);
+    const pitches = upTo(recordings).map((i) =>
+      PIECES_S.map((atS) => peakHz(secondAt((i * EACH_MS) / 1000 + atS))),
+    );
+    expect(pitches).toEqual(upTo(recordings).map((i) => PIECES_S.map(() => pitchOf(i))));
   });
 });
