@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { flacFrame } from '../../test/support/flac-frames.ts';
 import type { MessageAttack } from './attack.ts';
 import { collidingMessages } from './colliding-messages.ts';
 import { json, numbered, repeat } from './messages.ts';
@@ -43,6 +44,15 @@ const PADDED_OPUS = Buffer.concat([
 ]);
 /** Silence of 2.5 ms. */
 const SHORT_OPUS = Buffer.from([0xe0, 0xff, 0xfe]);
+
+/** Speech of 120 ms in five bytes: two frames of SILK of 60 ms each. */
+const LONG_OPUS = Buffer.from([0x19, 0x10, 0x22, 0x10, 0x22]);
+
+/** FLAC frames of a constant value, which each state their rate in their head: many at 65,535 Hz, and a last one at 4000 Hz. */
+const FLAC_OF_TWO_RATES = Buffer.concat([
+  ...Array.from({ length: 600 }, (_, i) => flacFrame(i % 128, 192, 65_535)),
+  flacFrame(0, 192, 4000),
+]);
 
 const DEEP = `${'['.repeat(32_000)}${']'.repeat(32_000)}`;
 
@@ -172,6 +182,16 @@ export const MESSAGE_ATTACKS: MessageAttack[] = [
     name: 'Opus packets of 2.5 ms without pause',
     query: { ...IN_ROOM, audio: 'opus' },
     messages: () => repeat(SHORT_OPUS),
+  },
+  {
+    name: 'Opus packets of 120 ms in 5 bytes without pause',
+    query: { ...IN_ROOM, audio: 'opus' },
+    messages: () => repeat(LONG_OPUS),
+  },
+  {
+    name: '`flac`: frames of two rates in each message, without pause',
+    query: { ...IN_ROOM, audio: 'flac' },
+    messages: () => repeat(FLAC_OF_TWO_RATES),
   },
   {
     name: 'PCM without pause',
