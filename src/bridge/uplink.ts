@@ -17,6 +17,9 @@ import { MIN_SENT_SAMPLES, type OpusPacket, ShortPackets } from './short-packets
 /** Audio level, -dBov, from which a packet is too quiet to be missed. */
 const UNMISSED_LEVEL = 55;
 
+/** Maximum number of mutes that are told apart: packets of all of them may be held until their format is known. */
+const MAX_MUTES = 8;
+
 /** State of the producer, which exists only once there is audio for a listener behind the router: until then it costs nothing. */
 type State =
   | { name: 'idle' }
@@ -82,8 +85,8 @@ export class Uplink {
   #state: State = { name: 'idle' };
   /** Time from which a packet may open a producer, ms. */
   #mayOpenAtMs = -Infinity;
-  /** Arrival time before which no listener may hear a packet, ms: that of the last unmute, or infinite while the peer is muted. */
-  #mutedUntilMs = -Infinity;
+  /** Times of arrival of what no listener may hear, ms, in order; the last one has no end while the peer is muted. */
+  readonly #mutes: { fromMs: number; untilMs: number }[] = [];
   /** Last packets that were taken while the peer was not muted. */
   readonly last: LastPackets = { packets: [], atMs: -Infinity };
 
@@ -107,18 +110,26 @@ export class Uplink {
 
   /** True while no listener may hear packets that arrive. */
   get isMuted(): boolean {
-    return this.#mutedUntilMs === Infinity;
+    return this.#mutes.at(-1)?.untilMs === Infinity;
   }
 
   /** Returns whether no listener may hear what arrived at a time: packets may have been held since. */
   isMutedAt(atMs: number): boolean {
-    return atMs < this.#mutedUntilMs;
+    return this.#mutes.some(({ fromMs, untilMs }) => atMs >= fromMs && atMs < untilMs);
   }
 
-  /** Mutes the peer, or unmutes it for what arrived at `sinceMs` or later. */
+  /** Mutes or unmutes the peer for what arrived at `sinceMs` or later. */
   setMuted(isMuted: boolean, sinceMs = -Infinity): void {
-    if (isMuted) this.#mutedUntilMs = Infinity;
-    else if (this.isMuted) this.#mutedUntilMs = sinceMs;
+    if (isMuted === this.isMuted) return;
+    const [oldest, next] = this.#mutes;
+    if (!isMuted) {
+      this.#mutes.at(-1)!.untilMs = sinceMs;
+      return;
+    }
+    this.#mutes.push({ fromMs: sinceMs, untilMs: Infinity });
+    if (!oldest || !next || this.#mutes.length <= MAX_MUTES) return;
+    // Sound from between the two oldest is not heard, if it is still held.
+    this.#mutes.splice(0, 2, { fromMs: oldest.fromMs, untilMs: next.untilMs });
   }
 
   /** Duration of dropped audio: it came faster than real time, or was silence, left out to shorten the delay. */

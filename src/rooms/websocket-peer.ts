@@ -118,7 +118,7 @@ export class WebSocketPeer implements Peer {
     return this.#uplink.isMuted;
   }
 
-  /** Mutes the packets that come from now on, or unmutes those that arrived at `sinceMs` or later. */
+  /** Mutes or unmutes what arrived at `sinceMs` or later; without it, all packets from now on. */
   setMuted(isMuted: boolean, sinceMs?: number): void {
     this.#uplink.setMuted(isMuted, sinceMs);
     this.#lease.room.mutedChanged(this);

@@ -340,8 +340,8 @@ export class ClientAudio {
     this.#isConfiguring = true;
     this.#peer?.subscribe(this.subscription);
     this.#isConfiguring = false;
-    // Sound that was sent while the client was muted may still be held, and is not to be heard
-    // later.
+    // Sound that was sent before may still be held: it is heard later if the client was not muted
+    // when it sent it.
     this.#peer?.setMuted(this.#isMuted, this.input.nextAtMs);
     this.#saved = this.#client.settingsChanged();
     // Volumes of 1 are not kept, but confirmed.

@@ -18,6 +18,9 @@ const MAX_HELD_SECONDS = 3;
 /** Minimum of the limit on held bytes: a format of a low bit rate may come in large messages. */
 const MIN_MAX_HELD_BYTES = 128 * 1024;
 
+/** Number of changes of room or mute that are kept: more than the mutes and unmutes that `Uplink` tells apart. */
+const MAX_CUTS = 32;
+
 export type ClientInputEvents = {
   /** Returns true if the client may soon be in a room. */
   isJoining: () => boolean;
@@ -127,7 +130,8 @@ export class ClientInput {
 
   /** Starts a new packet with the next message: no packet contains sound from both sides of this call. To be called after {@link flush}. */
   cut(): void {
-    this.#target.cutMs = this.nextAtMs;
+    const before = this.#target.cutsMs ?? [];
+    this.#target.cutsMs = [...before, this.nextAtMs].slice(-MAX_CUTS);
   }
 
   /** Receives one binary message of at least one byte. It is held while the client joins a room, and dropped if the client is in no room. */

@@ -4,7 +4,7 @@ import type { Codecs } from '../codecs.ts';
 import type { FrameDecoder } from '../decoding/decoder-thread.ts';
 import type { DecodedSound, FrameCodec } from '../decoding/frame-codecs.ts';
 import type { FrameReader, FrameSink } from './frame-reader.ts';
-import type { Ingest, IngestEvents, OpusTarget } from './ingest.ts';
+import { type Ingest, type IngestEvents, isCutBetween, type OpusTarget } from './ingest.ts';
 import type { LastPackets } from './splice.ts';
 import { SampleEncoder } from './sample-encoder.ts';
 import { HEADS, RECORDINGS, StreamBudget, unreadable } from './stream-budget.ts';
@@ -175,13 +175,11 @@ export class DecodedIngest implements Ingest {
   #nextJob(): Frame[] {
     let durationMs = 0;
     let count = 0;
-    const { cutMs = -Infinity } = this.#target;
-    const isAfterCut = ({ atMs }: Frame) => atMs >= cutMs;
     const first = this.#frames[0]!;
     while (count < Math.min(this.#frames.length, MAX_JOB_FRAMES) && durationMs < JOB_MS) {
       const frame = this.#frames[count]!;
       // A head begins another stream; what comes after a cut is not heard with what came before it.
-      if (frame.durationMs === 0 || isAfterCut(frame) !== isAfterCut(first)) break;
+      if (frame.durationMs === 0 || isCutBetween(this.#target, first.atMs, frame.atMs)) break;
       // The decoder says one rate for a job, the last.
       if (frame.rateHz !== first.rateHz) break;
       durationMs += frame.durationMs;

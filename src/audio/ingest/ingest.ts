@@ -15,11 +15,15 @@ export type OpusTarget = {
   /** Budget of the client's sound, which all its ingests share. */
   readonly sound: SoundBudget;
   /**
-   * Arrival time of the first message after the last change of room or mute, ms: no packet contains sound from both sides of it. Absent
-   * if there has been no such change.
+   * Arrival times of the first message after each of the last changes of room or mute, ms: no packet contains sound from both sides of
+   * one. Absent if there has been no such change.
    */
-  cutMs?: number | undefined;
+  cutsMs?: readonly number[] | undefined;
 };
+
+/** Returns true if there was a change of room or mute between the arrivals of two messages. */
+export const isCutBetween = ({ cutsMs }: OpusTarget, beforeMs: number, atMs: number): boolean =>
+  cutsMs?.some((cutMs) => beforeMs < cutMs && atMs >= cutMs) ?? false;
 
 /** Conversion of a peer's binary messages on the way to its uplink: one format in, Opus packets out. */
 export type Ingest = {

@@ -303,8 +303,8 @@ export class AudioInput {
     return {
       sink: (...sound) => hear(sound),
       sound: target.sound,
-      get cutMs() {
-        return target.cutMs;
+      get cutsMs() {
+        return target.cutsMs;
       },
     };
   }

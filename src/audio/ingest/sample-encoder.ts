@@ -1,6 +1,6 @@
 import type { Codecs } from '../codecs.ts';
 import { FRAME_MS, FRAME_SAMPLES, SAMPLE_RATE_HZ } from '../format.ts';
-import type { OpusTarget } from './ingest.ts';
+import { isCutBetween, type OpusTarget } from './ingest.ts';
 import { bestOffsetSamples, type Splice, spliceAfter, type LastPackets } from './splice.ts';
 import { audioLevelOf } from '../level.ts';
 import { crossFade } from '../ramps.ts';
@@ -65,8 +65,7 @@ export class SampleEncoder {
   }
 
   push(samples: Float32Array, atMs: number): void {
-    const { cutMs = -Infinity } = this.#target;
-    const isCut = this.#atMs < cutMs && atMs >= cutMs;
+    const isCut = isCutBetween(this.#target, this.#atMs, atMs);
     if (isCut || atMs - this.#atMs >= LEAST_PAUSE_MS) this.skip();
     this.#atMs = atMs;
     this.#encode(this.#resampler ? this.#resampler.process(samples) : samples, atMs);

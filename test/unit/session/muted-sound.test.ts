@@ -9,6 +9,7 @@ import type { RoomLease } from '../../../src/rooms/registry.ts';
 import { WebSocketPeer } from '../../../src/rooms/websocket-peer.ts';
 import type { MediaPacket } from '../../../src/rtp/packet.ts';
 import { ClientAudio } from '../../../src/session/client-audio.ts';
+import { readFixture } from '../../support/fixtures.ts';
 import { HandClock } from '../../support/simulated-room.ts';
 import { opusTone, pcmTone, sampleTone } from '../../support/sound.ts';
 
@@ -129,6 +130,103 @@ test('messages of an unknown format that were sent while their client was muted 
   expect(relayed.map((message) => after!.findIndex((sent) => sent.equals(message)))).toEqual([
     ...after!.keys(),
   ]);
+  expect(faults).toEqual([]);
+  audio.close();
+});
+
+test('what was said before a mute is heard, if its format is known only after it', async () => {
+  const { audio, faults, muted, configure, receive, pass } = open('auto');
+  const messages = sampleTone(
+    { codec: 'pcm_s16le', rateHz: 16_000, channels: 1 },
+    440,
+    0.5,
+    1000,
+    20,
+  );
+  const send = async (some: Buffer[]) => {
+    for (const message of some) {
+      await pass(20);
+      receive(message);
+    }
+  };
+  await send(messages.slice(0, 2));
+  expect(audio.input.format).toBeUndefined();
+  configure(true);
+  await send(messages.slice(2));
+  await pass(1000);
+  expect(audio.input.format).toBeDefined();
+  // Some of what is not heard is left out, so that the delay of the first words ends.
+  expect(muted.slice(0, 2)).toEqual([false, false]);
+  expect(muted.slice(2)).toEqual(muted.slice(2).map(() => true));
+  expect(muted.length).toBeGreaterThan(40);
+  expect(faults).toEqual([]);
+  audio.close();
+});
+
+test('words of a client of unknown format that mutes itself between them are heard, and nothing else', async () => {
+  const { audio, faults, muted, heardLevels, configure, receive, pass } = open('auto');
+  const format: SampleFormat = { codec: 'pcm_s16le', rateHz: 16_000, channels: 1 };
+  // No piece ends with a packet.
+  const pieceMs = 95;
+  const pieceOf = (amplitude: number) =>
+    Buffer.concat(sampleTone(format, 440, amplitude, pieceMs, pieceMs));
+  const [word, aside] = [pieceOf(0.01), pieceOf(0.5)];
+  const send = async (piece: Buffer) => {
+    await pass(pieceMs);
+    receive(piece);
+  };
+  await send(word);
+  configure(true);
+  await send(aside);
+  expect(audio.input.format).toBeUndefined();
+  for (let i = 0; i < 20; i += 1) {
+    configure(i % 2 === 1);
+    await send(i % 2 === 1 ? aside : word);
+  }
+  await pass(2000);
+  expect(audio.input.format).toBeDefined();
+  expect(Math.min(...heardLevels)).toBeGreaterThan(35);
+  // Each word has four whole packets. Some of the others are left out to end their delay.
+  expect(heardLevels).toHaveLength(11 * 4);
+  expect(muted.filter(Boolean).length).toBeGreaterThan(8 * 4);
+  expect(faults).toEqual([]);
+  audio.close();
+});
+
+test('compressed sound that is still being decoded when its client mutes itself is heard', async () => {
+  const { audio, faults, muted, configure, receive, pass } = open('mp3');
+  await turn();
+  const said = readFixture('speech.mp3').subarray(0, 16_000);
+  receive(said);
+  configure(true);
+  expect(muted).toEqual([]);
+  await vi.waitFor(
+    async () => {
+      await pass(100);
+      expect(muted.length).toBeGreaterThan(40);
+    },
+    { timeout: 10_000 },
+  );
+  expect(muted.filter(Boolean)).toEqual([]);
+  expect(faults).toEqual([]);
+  audio.close();
+});
+
+test('messages of an unknown format that were sent before a mute are relayed, and those behind it are not', async () => {
+  const { audio, faults, relayed, configure, receive, pass } = open('auto');
+  const messages = Array.from({ length: 50 }, () => randomBytes(97));
+  const send = async (some: Buffer[]) => {
+    for (const message of some) {
+      await pass(20);
+      receive(message);
+    }
+  };
+  await send(messages.slice(0, 5));
+  expect(audio.input.format).toBeUndefined();
+  configure(true);
+  await send(messages.slice(5));
+  expect(audio.input.format).toEqual({ codec: 'opaque' });
+  expect(relayed).toEqual(messages.slice(0, 5));
   expect(faults).toEqual([]);
   audio.close();
 });

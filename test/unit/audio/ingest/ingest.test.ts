@@ -227,7 +227,7 @@ test('compressed frames from before and after a cut are not handed on in one pac
   const ingest = await createIngest({ codec: 'mp3' }, codecs, target, events);
   // The decoder is given five frames of 24 ms at a time: of these the last four wait for another.
   ingest.push(Buffer.concat(frames.slice(0, 14)), 0);
-  target.cutMs = 500;
+  target.cutsMs = [500];
   ingest.push(Buffer.concat(frames.slice(14, 40)), 500);
   await vi.waitFor(() => expect(atMs.length).toBeGreaterThan(40), { timeout: 10_000 });
   // The first two frames may hold no sound.
