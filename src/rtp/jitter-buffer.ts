@@ -29,7 +29,7 @@ export type Pace = {
   atMs: number;
   /** Delay of the quickest packet relative to the last one, ms: 0 or less. */
   quickestMs: number;
-  /** Delay of the slowest packet relative to the quickest, ms. */
+  /** Longest delay that recurs, relative to the quickest packet, ms. */
   lateMs: number;
 };
 

@@ -5,13 +5,13 @@ import { FRAME_MS } from '../format.ts';
 
 /** Number of packets over which the moments of arrival are compared: those of 2 s, if a packet has 20 ms. */
 const KEPT = 100;
-/**
- * Number of packets from which the pace of a speaker is derived: those of half a second. Messages that last no multiple of 20 ms, such as
- * 85 ms of a ScriptProcessor, leave different parts of a packet over, and only one in several has the latest packet.
- */
-const PACE_PACKETS = 25;
 /** Maximum age of a packet relative to the last one, ms: older packets predict neither the pace nor the moment of the next one. */
 const MAX_PACE_AGE_MS = 500;
+/**
+ * Difference of the delays of two messages that are about the same, ms: half a packet. Of messages that last no multiple of 20 ms, such as
+ * 85 ms of a ScriptProcessor, each leaves another part of a packet over.
+ */
+const ALIKE_MS = FRAME_MS / 2;
 const MAX_MOMENT_AGE_MS = 2500;
 /** Jump of the delay, in either direction, that means that the sender's clock has changed, ms: no network causes it. */
 const MAX_LATER_MS = 2000;
@@ -61,20 +61,36 @@ export class Arrivals {
     return FRAME_MS - pauseMs <= STEADY_MS ? latestMs : undefined;
   }
 
-  /** Arrival pattern of the last packets, also of a client that sends six in one message; undefined before the first packet. */
+  /**
+   * Arrival pattern of the packets of the last half second, also of a client that sends six in one message; undefined before the first
+   * packet.
+   */
   get pace(): Pace | undefined {
     if (this.#count === 0) return undefined;
     const last = this.#at(0);
-    let [quickestMs, slowestMs] = [0, 0];
-    for (let back = 1; back < Math.min(this.#count, PACE_PACKETS); back += 1) {
+    let [quickestMs, slowestMs] = [0, -Infinity];
+    const slowestOfMessagesMs: number[] = [];
+    for (let back = 0; back < Math.min(this.#count, KEPT); back += 1) {
       const { timestamp, atMs } = this.#at(back);
-      if (last.atMs - atMs > MAX_PACE_AGE_MS) continue;
+      if (last.atMs - atMs > MAX_PACE_AGE_MS) break;
       const laterMs = atMs - last.atMs - timestampDelta(last.timestamp, timestamp) / SAMPLES_PER_MS;
       if (Math.abs(laterMs) > MAX_LATER_MS) continue;
       quickestMs = Math.min(quickestMs, laterMs);
       slowestMs = Math.max(slowestMs, laterMs);
+      if (this.#comesWithBefore(back)) continue;
+      slowestOfMessagesMs.push(slowestMs);
+      slowestMs = -Infinity;
     }
-    return { ...last, quickestMs, lateMs: slowestMs - quickestMs };
+    if (slowestMs > -Infinity) slowestOfMessagesMs.push(slowestMs);
+    return { ...last, quickestMs, lateMs: recurring(slowestOfMessagesMs) - quickestMs };
+  }
+
+  /** True if a packet is of the same message as the one before it, or of the same burst after a stall: it came in less than half its time. */
+  #comesWithBefore(back: number): boolean {
+    if (back + 1 >= Math.min(this.#count, KEPT)) return false;
+    const [before, packet] = [this.#at(back + 1), this.#at(back)];
+    const mediaMs = timestampDelta(before.timestamp, packet.timestamp) / SAMPLES_PER_MS;
+    return packet.atMs - before.atMs < mediaMs / 2;
   }
 
   /** Returns the packet that came `back` packets before the last one. */
@@ -82,6 +98,15 @@ export class Arrivals {
     const index = (this.#count - 1 - back) % KEPT;
     return { timestamp: this.#timestamps[index]!, atMs: this.#timesMs[index]! };
   }
+}
+
+/**
+ * Returns the longest delay that recurs, ms: one stall of the network, or one packet that was sent again, tells nothing about the next word.
+ * The delay of a message that is the only one counts.
+ */
+function recurring(delaysMs: number[]): number {
+  const [longestMs = 0, nextMs = longestMs] = delaysMs.toSorted((a, b) => b - a);
+  return longestMs - nextMs <= ALIKE_MS ? longestMs : nextMs;
 }
 
 /** Time before a tick at which the latest packet of a speaker should arrive, ms, so that later ones are in time, too. */

@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { Arrivals, bestMomentMs, TickMoment } from '../../../../src/audio/mixing/arrivals.ts';
 
 test('the moment after which none waits long is the one before the longest pause', () => {
@@ -53,6 +53,54 @@ test('the pace of a client that sends 120 ms in one message: six packets at once
   const last = { timestamp: 6 * 960, atMs: 120 };
   expect(arrivals.pace).toEqual({ ...last, quickestMs: -100, lateMs: 100 });
 });
+
+/** Packets of 20 ms that come at once, but for those to which `lateMs` gives a delay; those are added in the order of their arrival. */
+function arrivalsWith(count: number, lateMs: (number: number) => number) {
+  const arrivals = new Arrivals();
+  const packets = Array.from({ length: count }, (_, i) => ({
+    timestamp: i * 960,
+    atMs: 1000 + i * 20 + lateMs(i),
+  }));
+  for (const { timestamp, atMs } of packets.toSorted((a, b) => a.atMs - b.atMs))
+    arrivals.add(timestamp, atMs);
+  return arrivals;
+}
+
+describe('a delay that does not recur is no part of the pace', () => {
+  const counts = [1, 2, 5, 10, 15, 20, 24].map((since) => 50 + since);
+
+  test.each(counts)('one stall of 300 ms until the 50th packet, at the packet %i', (count) => {
+    const stall = (i: number) => (i >= 35 && i < 50 ? (49 - i) * 20 : 0);
+    expect(arrivalsWith(count, stall).pace!.lateMs).toBe(0);
+    // What was held comes in 70 ms.
+    const slowly = (i: number) => (i >= 35 && i < 50 ? (49 - i) * 15 : 0);
+    expect(arrivalsWith(count, slowly).pace!.lateMs).toBe(0);
+  });
+
+  test.each(counts)('one packet that comes 120 ms late as the 50th, at the packet %i', (count) => {
+    expect(arrivalsWith(count, (i) => (i === 44 ? 121 : 0)).pace!.lateMs).toBe(0);
+  });
+
+  test('a delay that two messages have is one', () => {
+    expect(arrivalsWith(70, (i) => (i === 50 || i === 60 ? 121 : 0)).pace!.lateMs).toBe(121);
+    expect(arrivalsWith(70, (i) => (i === 50 ? 121 : i === 60 ? 41 : 0)).pace!.lateMs).toBe(41);
+  });
+});
+
+test.each([2.5, 5, 10, 20])(
+  'the pace of a client that sends 85.3 ms in one message, in packets of %f ms: as late as the latest but for a packet, or half of one of 20 ms',
+  (packetMs) => {
+    const arrivals = new Arrivals();
+    const messageMs = 4096 / 48;
+    for (let [message, sent] = [1, 0]; message < 60; message += 1) {
+      for (; (sent + 1) * packetMs <= message * messageMs; sent += 1)
+        arrivals.add(sent * packetMs * 48, 1000 + message * messageMs);
+      if (message < 10) continue;
+      expect(arrivals.pace!.lateMs).toBeGreaterThanOrEqual(messageMs - Math.min(packetMs, 10));
+      expect(arrivals.pace!.lateMs).toBeLessThanOrEqual(messageMs);
+    }
+  },
+);
 
 /** Speakers that have sent for 2 s, each at its phase of the 20 ms, and up to `jitterMs` later. */
 const speakersAt = (phasesMs: number[], jitterMs = 0) =>
