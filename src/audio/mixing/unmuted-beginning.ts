@@ -9,8 +9,10 @@ import { isCelt } from '../opus-packet.ts';
  * `PacketHistory` keeps 180 ms, which costs nobody anything; this audio is lost to the listeners.
  */
 const WARM_UP_SAMPLES = 6 * FRAME_SAMPLES;
-/** Such audio of CELT, samples: 60 ms. SILK predicts from farther back. */
+/** Audio of CELT after which that is so, samples: 60 ms. SILK predicts from farther back. */
 const WARM_UP_CELT_SAMPLES = 3 * FRAME_SAMPLES;
+/** Maximum time between the unmute and the first packet that counts as audio of CELT, samples: at least 40 ms are decoded before it is heard. */
+const MAX_BEFORE_CELT_SAMPLES = FRAME_SAMPLES;
 
 /** Finds the first packets of a stream after an unmute, which only warm decoders up: listeners are not sent them. */
 export class UnmutedBeginning {
@@ -36,9 +38,14 @@ export class UnmutedBeginning {
     nowMs: number,
   ): boolean {
     if (this.#unmutedAtMs === undefined) return false;
-    const sinceMs = Math.min(nowMs - this.#unmutedAtMs, WARM_UP_SAMPLES / SAMPLES_PER_MS);
-    this.#warmUpFrom ??= (timestamp - Math.round(sinceMs * SAMPLES_PER_MS)) >>> 0;
-    const warmUpSamples = isCelt(payload) ? WARM_UP_CELT_SAMPLES : WARM_UP_SAMPLES;
+    const [warmUpSamples, maxBeforeSamples] = isCelt(payload)
+      ? [WARM_UP_CELT_SAMPLES, MAX_BEFORE_CELT_SAMPLES]
+      : [WARM_UP_SAMPLES, WARM_UP_SAMPLES];
+    const sinceSamples = Math.round((nowMs - this.#unmutedAtMs) * SAMPLES_PER_MS);
+    // Packets might have come here for long enough: the stream begins after a pause.
+    const isAfterPause = sinceSamples >= WARM_UP_SAMPLES;
+    const beforeSamples = isAfterPause ? WARM_UP_SAMPLES : Math.min(sinceSamples, maxBeforeSamples);
+    this.#warmUpFrom ??= (timestamp - beforeSamples) >>> 0;
     const isWarmUp = Math.abs(timestampDelta(this.#warmUpFrom, timestamp)) < warmUpSamples;
     if (!isWarmUp) this.#unmutedAtMs = undefined;
     return isWarmUp;

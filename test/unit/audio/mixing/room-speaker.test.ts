@@ -99,12 +99,21 @@ describe('a stream that began before its packets come here', () => {
   });
 
   test.each([
-    ['CELT', PACKET, 60],
-    ['SILK', SILK_PACKET, 120],
-  ])('warms decoders up if it was unmuted elsewhere just now, in %s', (_, payload, warmUpMs) => {
-    const speaker = new RoomSpeaker(1, 'a', 1, new ListenerLeads());
-    speaker.setMutedElsewhere(true, sinceMs, false);
-    speaker.setMutedElsewhere(false, firstMs, false);
-    expect(withheld(speaker, payload)).toBe(warmUpMs / PACKET_MS);
-  });
+    ['CELT', 10, 60, PACKET],
+    ['SILK', 10, 120, SILK_PACKET],
+    ['CELT', 50, 40, PACKET],
+    ['CELT', 80, 40, PACKET],
+    ['SILK', 80, 40, SILK_PACKET],
+    ['CELT', 119, 40, PACKET],
+    ['CELT', 120, 0, PACKET],
+    ['SILK', 120, 0, SILK_PACKET],
+  ])(
+    'warms decoders up if it was unmuted elsewhere just now, in %s, %i ms before its first packet: for %i ms',
+    (_, sinceUnmuteMs, warmUpMs, payload) => {
+      const speaker = new RoomSpeaker(1, 'a', 1, new ListenerLeads());
+      speaker.setMutedElsewhere(true, sinceMs, false);
+      speaker.setMutedElsewhere(false, firstMs - sinceUnmuteMs, false);
+      expect(withheld(speaker, payload)).toBe(warmUpMs / PACKET_MS);
+    },
+  );
 });
