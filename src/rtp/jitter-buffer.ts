@@ -4,7 +4,7 @@ import { sequenceDelta, timestampDelta } from './sequence.ts';
 
 /** Window over which the quickest packet counts as the delay of the path, ms; two windows, so one is always full. */
 const FASTEST_WINDOW_MS = 2000;
-/** Slack of the latest packets of a sender with jitter when playback begins, ms. */
+/** Maximum slack of the latest packets of a sender with jitter when playback begins, ms. */
 const SLACK_MS = 3;
 
 /** Share by which each packet that is not late lowers the estimate: a bad spell is forgotten in a few seconds. */
@@ -89,10 +89,12 @@ export class JitterBuffer {
     return this.#heldSamples / SAMPLES_PER_MS;
   }
 
-  /** Time for which packets of a sender with jitter are held before playback begins, ms: later ones may be a little later still. */
+  /**
+   * Time for which packets are held before playback begins, ms: those of a sender with jitter a little longer than its lateness, because
+   * later ones may be a little later still.
+   */
   get #readyMs(): number {
-    const { minMs } = this.#limits;
-    return this.targetMs > minMs ? this.targetMs + SLACK_MS : minMs;
+    return this.targetMs + Math.min(this.targetMs - this.#limits.minMs, SLACK_MS);
   }
 
   /** Time for which the first packet is held, ms: the lateness that later ones may have. */
@@ -186,7 +188,7 @@ export class JitterBuffer {
 
   /**
    * Returns true if `samples` samples can be played from now on: they have arrived, and the last packet of them has been
-   * held for {@link targetMs}, so that later packets may be late.
+   * held for {@link targetMs} and the slack, so that later packets may be late.
    */
   isReady(samples: number, nowMs: number): boolean {
     let restSamples = samples;

@@ -154,3 +154,22 @@ describe('JitterBuffer', () => {
     expect(taken(buffer, 30)).toBe('20000');
   });
 });
+
+test.each([
+  [0, 5],
+  [5, 5],
+  [6, 7],
+  [7.5, 10],
+  [8, 11],
+  [50, 53],
+])(
+  'a first packet of a sender that is up to %d ms late can be played after %d ms',
+  (lateMs, afterMs) => {
+    const pace = { timestamp: 0, atMs: 0, quickestMs: 0, lateMs };
+    const buffer = new JitterBuffer({ minMs: 5, maxMs: 200 }, pace);
+    buffer.startAt(1);
+    buffer.insert(packet(1), 960, 20);
+    expect(buffer.isReady(960, 20 + afterMs - 0.5)).toBe(false);
+    expect(buffer.isReady(960, 20 + afterMs)).toBe(true);
+  },
+);
