@@ -203,7 +203,7 @@ export class Connection {
   #reasonOf({ code: closeCode, reason }: CloseEvent): CloseReason {
     const last = this.#lastMessage;
     const isReason =
-      last?.type === 'error' && last.reply_to === undefined && CLOSE_CODES[last.code] === closeCode;
+      last?.type === 'error' && last.reply_to === undefined && mayCloseWith(last.code, closeCode);
     if (!isReason) return reasonForCloseCode(closeCode, reason);
     const { code, message, retryable, retry_after_ms: retryAfterMs } = last;
     return {
@@ -214,6 +214,13 @@ export class Connection {
       ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
     };
   }
+}
+
+/** Returns whether the gateway may close with a close code for an `error`: a newer gateway may have errors that are not known here. */
+function mayCloseWith(code: string, closeCode: number): boolean {
+  const closeCodes: Partial<Record<string, number>> = CLOSE_CODES;
+  const own = closeCodes[code];
+  return own === undefined ? closeCode >= 4000 : own === closeCode;
 }
 
 const disconnected = () =>

@@ -331,6 +331,24 @@ test('an error that the gateway closes with: the reason, and no fault', async ()
   expect(faults).toEqual([]);
 });
 
+test('an error of a newer gateway: the reason of a close with a code that is not known either', async () => {
+  await client.join('kitchen');
+  const error = { code: 'too_many_rooms', message: 'Too many.', retryable: true };
+  Line.last.say({ type: 'error', ...error, retry_after_ms: 5000 });
+  Line.last.cut(4430);
+  expect(client.state).toMatchObject({
+    name: 'reconnecting',
+    reason: { ...error, closeCode: 4430, retryAfterMs: 5000 },
+  });
+});
+
+test('an error of a newer gateway is not the reason of a close by a proxy', async () => {
+  await client.join('kitchen');
+  Line.last.say({ ...FORBIDDEN, code: 'not_now', message: 'Not now.' });
+  Line.last.cut(1001);
+  expect(client.state).toMatchObject({ name: 'reconnecting', reason: { code: 'going_away' } });
+});
+
 test.each([1001, 4408])('a refused join is not the reason of a close with %d', async (code) => {
   await expect(client.join('closed shop')).rejects.toMatchObject({ code: 'forbidden' });
   Line.last.cut(code);
