@@ -13,7 +13,7 @@ import { TransportChooser } from './transport-chooser.ts';
 
 const TRANSPORTS: readonly Transport[] = ['webrtc', 'websocket'];
 const MAX_GAIN = 4;
-/** Names that no peer has, and that the gateway refuses to set a volume for (docs/protocol.md, "Names"). */
+/** Some of the names that no peer can have: with those that are too long, all that the gateway refuses a volume for. */
 const NO_NAME = /^$|^__|^\.\.?$|[\p{Cc}\p{Cs}]/u;
 const MAX_NAME_CHARACTERS = 128;
 
