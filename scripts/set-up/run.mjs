@@ -6,7 +6,7 @@ import { createWriteStream, mkdirSync } from 'node:fs';
 import { constants } from 'node:os';
 import { join, relative } from 'node:path';
 import { createInterface } from 'node:readline';
-import { SetUpFailure } from './failure.mjs';
+import { finished } from 'node:stream/promises';
 import { machinePath } from './find.mjs';
 import { build, root } from './project.mjs';
 import { printOutput } from './log.mjs';
@@ -44,12 +44,12 @@ export class CommandFailure extends Error {
  * @param {string} [options.cwd]
  * @param {Record<string, string>} [options.env] variables beside those of this process
  * @param {(line: string) => void} [options.onLine]
- * @returns {Promise<void>} once the program has ended; rejects with a CommandFailure, or a SetUpFailure if the log cannot be written
+ * @returns {Promise<void>} once the program has ended; rejects with a CommandFailure, or the error of the system if the log cannot be written
  */
 export async function run(program, args, { log, cwd = root, env = {}, onLine }) {
   const logPath = openLogFolder(log);
   const logFile = createWriteStream(logPath, { flags: 'a' });
-  /** @type {Error | undefined} */
+  /** @type {NodeJS.ErrnoException | undefined} */
   let logFault;
   logFile.on('error', (error) => (logFault ??= error));
   logFile.write(`\n$ ${program} ${args.join(' ')}\n`);
@@ -80,13 +80,13 @@ export async function run(program, args, { log, cwd = root, env = {}, onLine }) 
     child.once('close', resolve);
   });
   running.delete(child);
-  await new Promise((resolve) => logFile.end(resolve));
+  logFile.end();
+  await finished(logFile).catch((error) => (logFault ??= error));
   if (stoppedBy) exitWhenAllStopped(stoppedBy);
   if (logFault) {
-    const file = relative(root, logPath);
-    throw new SetUpFailure(
-      `Set-up stopped, because ${file} cannot be written: ${logFault.message}.`,
-    );
+    const fault = `${relative(root, logPath)} cannot be written: ${logFault.message}`;
+    // Set-up ends for it. A SetUpFailure would not do: some steps go on without what they install.
+    throw Object.assign(new Error(fault), { code: logFault.code });
   }
   if (status !== 0) throw new CommandFailure(program, lines, logPath);
 }

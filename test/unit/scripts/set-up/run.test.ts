@@ -11,16 +11,21 @@ const LOGS = join(PROJECT, 'build/set-up');
 /** A program that prints a line, works for a while, and then prints another one. */
 const WORKING = `console.log('begun'); setTimeout(() => console.log('done'), 300);`;
 
-/** Runs {@link WORKING} in a process of its own, as set-up runs programs. @returns what it prints */
-async function runWorking(log: string): Promise<string> {
+/** Runs a program in a process of its own, as set-up runs programs. @returns what it prints */
+async function runWorking(
+  log: string,
+  command = [process.execPath, '-e', WORKING],
+): Promise<string> {
+  const [program, ...args] = command;
   const script = `
+    import { asFailure, SetUpFailure } from './scripts/set-up/failure.mjs';
     import { run } from './scripts/set-up/run.mjs';
     const onLine = (line) => console.log(line);
     try {
-      await run(process.execPath, ['-e', ${JSON.stringify(WORKING)}], { log: '${log}', onLine });
+      await run(${JSON.stringify(program)}, ${JSON.stringify(args)}, { log: '${log}', onLine });
       console.log('succeeded');
     } catch (error) {
-      console.log(error.constructor.name + ': ' + error.message);
+      if (!(error instanceof SetUpFailure)) console.log(asFailure(error).message);
     }`;
   const words = ['--input-type=module', '-e', script];
   return (await promisify(execFile)(process.execPath, words, { cwd: PROJECT })).stdout;
@@ -40,12 +45,20 @@ test('the output of a program goes to its log', async () => {
   expect(await readFile(join(LOGS, `${log}.log`), 'utf8')).toMatch(/^\n\$ .*\nbegun\ndone\n$/);
 });
 
-test('a log that cannot be written fails the step with one sentence, after the program has ended', async () => {
+/** Sentence with which set-up ends; no step that may do without its program takes the failure for its own. */
+const LOG_FAILURE =
+  /^Set-up stopped, because .*: build\/set-up\/.*log\.log cannot be written: ENOSPC: .*\.$/;
+
+test('a log that cannot be written ends set-up with one sentence, after the program has ended', async () => {
   const log = await openLog();
   await symlink('/dev/full', join(LOGS, `${log}.log`));
   const [begun, done, failure, ...more] = (await runWorking(log)).trim().split('\n');
   expect([begun, done, more]).toEqual(['begun', 'done', []]);
-  expect(failure).toMatch(
-    /^SetUpFailure: Set-up stopped, because build\/set-up\/.*log\.log cannot be written: ENOSPC: .*\.$/,
-  );
+  expect(failure).toMatch(LOG_FAILURE);
+});
+
+test('a log that cannot be written ends set-up also when the program cannot be started, which is known sooner', async () => {
+  const log = await openLog();
+  await symlink('/dev/full', join(LOGS, `${log}.log`));
+  expect((await runWorking(log, ['/nowhere/program'])).trim()).toMatch(LOG_FAILURE);
 });
