@@ -20,7 +20,7 @@ const isAnnounceable = (text: string) =>
 export const isWildcard = (ip: string): boolean => WILDCARDS.includes(ip);
 
 /** Returns an address as the system writes it: an IPv6 address has many spellings. A zone (`%eth0`) stays as it is. */
-function canonical(ip: string): string {
+export function canonical(ip: string): string {
   if (!isIPv6(ip)) return ip;
   const [address = '', ...zone] = ip.split('%');
   return [new SocketAddress({ address, family: 'ipv6' }).address, ...zone].join('%');

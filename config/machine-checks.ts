@@ -1,7 +1,7 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { accessSync, constants, readFileSync } from 'node:fs';
 import { isIP, isIPv4 } from 'node:net';
-import { networkInterfaces } from 'node:os';
+import { type NetworkInterfaceInfo, networkInterfaces } from 'node:os';
 import { createSecureContext } from 'node:tls';
 import { isWildcard, pipeAddressesOf, rtcAddressesOf } from './listen-addresses.ts';
 import type { Settings } from './settings.ts';
@@ -11,12 +11,19 @@ import type { Settings } from './settings.ts';
 /** Names that Fastify knows for networks. */
 const NAMED_NETWORKS = new Set(['loopback', 'linklocal', 'uniquelocal']);
 
+type Interfaces = NodeJS.Dict<Pick<NetworkInterfaceInfo, 'address'>[]>;
+
 /** Faults of a gateway's settings on this machine, each a sentence that begins with the name of the setting. */
-export function machineFaults(settings: Settings): string[] {
+export function machineFaults(
+  settings: Settings,
+  interfaces: Interfaces = networkInterfaces(),
+): string[] {
+  const own = Object.values(interfaces).flatMap((addresses) => addresses ?? []);
+  const known = own.map(({ address }) => address);
   return [
     ...trustProxyFaults(settings.TRUST_PROXY),
-    ...rtcAddressesOf(settings).flatMap(({ ip }) => addressFaults('RTC_LISTEN_IP', ip)),
-    ...pipeAddressesOf(settings).flatMap(({ ip }) => addressFaults('PIPE_LISTEN_IP', ip)),
+    ...rtcAddressesOf(settings).flatMap(({ ip }) => addressFaults('RTC_LISTEN_IP', ip, known)),
+    ...pipeAddressesOf(settings).flatMap(({ ip }) => addressFaults('PIPE_LISTEN_IP', ip, known)),
     ...certificateFaults(settings),
     ...programFaults(settings.MEDIASOUP_WORKER_BIN),
   ];
@@ -47,12 +54,11 @@ function isIPv4Mask(text: string): boolean {
   return /^1+0*$/.test(bits.join(''));
 }
 
-function addressFaults(name: string, address: string): string[] {
-  const own = Object.values(networkInterfaces()).flatMap((addresses) => addresses ?? []);
-  const isOwn = address.startsWith('127.') || own.some((each) => each.address === address);
+/** @param known addresses of this machine */
+function addressFaults(name: string, address: string, known: readonly string[]): string[] {
+  const isOwn = address.startsWith('127.') || known.includes(address);
   // A malformed address is reported by the checks that do not depend on the machine.
   if (isIP(address) === 0 || isWildcard(address) || isOwn) return [];
-  const known = own.map((each) => each.address);
   return [`${name} ${address} is not an address of this machine, which has ${known.join(', ')}.`];
 }
 

@@ -1,6 +1,6 @@
 import { hostname, type NetworkInterfaceInfo, networkInterfaces } from 'node:os';
 import { isIPv4, isIPv6 } from 'node:net';
-import { isWildcard, ownAddresses } from '../../config/listen-addresses.ts';
+import { canonical, isWildcard, ownAddresses } from '../../config/listen-addresses.ts';
 import { readSettings } from '../../config/settings.ts';
 import { keepCertificate } from './lan-certificate.ts';
 
@@ -35,8 +35,9 @@ export async function serveLan(environment: Environment): Promise<Environment> {
  */
 export function lanAddresses(host: string, interfaces: Interfaces = networkInterfaces()): string[] {
   const [_loopback, ...others] = ownAddresses(interfaces).map(({ ip }) => ip);
+  const own = canonical(host);
   const reached = others.filter((ip) =>
-    isWildcard(host) ? host === '::' || isIPv4(ip) : ip === host,
+    isWildcard(own) ? own === '::' || isIPv4(ip) : ip === own,
   );
   return reached.toSorted((one, other) => Number(isIPv6(one)) - Number(isIPv6(other)));
 }

@@ -99,6 +99,8 @@ test('lanAddresses() has those that others reach, IPv4 first', () => {
   expect(lanAddresses('0.0.0.0', interfaces)).toEqual(['192.168.1.5']);
   expect(lanAddresses('192.168.1.5', interfaces)).toEqual(['192.168.1.5']);
   expect(lanAddresses('127.0.0.1', interfaces)).toEqual([]);
+  expect(lanAddresses('0:0:0:0:0:0:0:0', interfaces)).toEqual(['192.168.1.5', 'fd00::5']);
+  expect(lanAddresses('FD00:0::05', interfaces)).toEqual(['fd00::5']);
 });
 
 test('urlAt() puts another address into a URL', () => {
