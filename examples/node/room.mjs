@@ -6,6 +6,9 @@ const FIRST_PAUSE_MS = 500;
 const LONGEST_PAUSE_MS = 20_000;
 /** Code with which a client closes that means to come back. */
 const LOST = 4408;
+/** Returns whether the gateway closes with a code after an error; with others a proxy or the network ends the connection. */
+const isOfGateway = (/** @type {number} */ code) =>
+  [1009, 1011, 1012, 1013].includes(code) || code >= 4000;
 /** Reason of a close that no error comes before. */
 const BROKEN = { message: 'The connection broke.', retryable: true, retry_after_ms: 0 };
 
@@ -32,8 +35,8 @@ export function enterRoom({ url, apiKey, room, peer, audio }, { onSound, onMessa
     let isInRoom = false;
     const onClosed = (/** @type {number} */ code) => {
       clearTimeout(timer);
-      // A connection that breaks (1006) gives no reason; a refused room is closed here.
-      if (isInRoom && code === 1006) fault = BROKEN;
+      // A refused room is closed here, with the error as the reason.
+      if (isInRoom && !isOfGateway(code)) fault = BROKEN;
       opened.onmessage = null;
       opened.onclose = null;
       if (!fault.retryable) return onEnd(fault.message);

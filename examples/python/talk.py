@@ -18,6 +18,11 @@ PAUSE_S = 1
 LOST = 4408
 
 
+def is_of_gateway(code):
+    """Returns whether the gateway closes with a code after an error; with others a proxy or the network ends the connection."""
+    return code in (1009, 1011, 1012, 1013) or code >= 4000
+
+
 async def speak(socket, frames):
     """Sends a frame every 20 ms: the gateway throws away what comes faster than it is played."""
     clock = asyncio.get_running_loop().time
@@ -52,8 +57,8 @@ async def listen(socket, recorded):
                     break
     except websockets.ConnectionClosed:
         pass
-    # A connection that breaks (1006) gives no reason; a refused room is closed here.
-    return {} if in_room and socket.close_code == 1006 else error
+    # A refused room is closed here, with the error as the reason.
+    return error if is_of_gateway(socket.close_code) or not in_room else {}
 
 
 async def talk(url, key, room, played, recorded):

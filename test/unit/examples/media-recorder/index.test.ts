@@ -100,3 +100,22 @@ test('a connection that never opens is given up, too', async () => {
   await vi.advanceTimersByTimeAsync(16_000);
   expect(lines).toHaveLength(2);
 });
+
+const refusal = { type: 'error', code: 'forbidden', message: 'Not you.', retryable: false };
+
+test.each([
+  { code: 1001, connections: 2 },
+  { code: 1006, connections: 2 },
+  { code: 1008, connections: 2 },
+  { code: 1009, connections: 1 },
+  { code: 4403, connections: 1 },
+])(
+  'an error before a close with $code: $connections connections',
+  async ({ code, connections }) => {
+    lines[0]!.say(joined);
+    lines[0]!.say(refusal);
+    lines[0]!.onclose?.({ code });
+    await vi.advanceTimersByTimeAsync(2000);
+    expect(lines).toHaveLength(connections);
+  },
+);

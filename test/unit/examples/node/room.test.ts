@@ -48,13 +48,16 @@ afterEach(async () => {
 const joined = { type: 'joined', room: 'kitchen' };
 const refusal = { type: 'error', code: 'forbidden', message: 'Not you.', retryable: false };
 
-test('an error right before a connection that breaks does not end the program', async () => {
-  lines[0]!.say(joined);
-  lines[0]!.say(refusal);
-  lines[0]!.onclose?.({ code: 1006 });
-  await vi.advanceTimersByTimeAsync(1000);
-  expect({ connections: lines.length, ends }).toEqual({ connections: 2, ends: [] });
-});
+test.each([1001, 1002, 1006, 1007, 1008])(
+  'an error right before a close by a proxy or the network (%i) does not end the program',
+  async (code) => {
+    lines[0]!.say(joined);
+    lines[0]!.say(refusal);
+    lines[0]!.onclose?.({ code });
+    await vi.advanceTimersByTimeAsync(1000);
+    expect({ connections: lines.length, ends }).toEqual({ connections: 2, ends: [] });
+  },
+);
 
 test('an error right before a connection that goes silent does not end the program', async () => {
   lines[0]!.say(joined);
@@ -64,13 +67,16 @@ test('an error right before a connection that goes silent does not end the progr
   expect(lines[0]!.closeCode).toBe(4408);
 });
 
-test('an error with which the gateway closes ends it', async () => {
-  lines[0]!.say(joined);
-  lines[0]!.say(refusal);
-  lines[0]!.onclose?.({ code: 4403 });
-  await vi.advanceTimersByTimeAsync(60_000);
-  expect({ connections: lines.length, ends }).toEqual({ connections: 1, ends: ['Not you.'] });
-});
+test.each([1009, 1012, 4403])(
+  'an error with which the gateway closes (%i) ends it',
+  async (code) => {
+    lines[0]!.say(joined);
+    lines[0]!.say(refusal);
+    lines[0]!.onclose?.({ code });
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect({ connections: lines.length, ends }).toEqual({ connections: 1, ends: ['Not you.'] });
+  },
+);
 
 test('a refused room ends it', async () => {
   lines[0]!.say(refusal);
