@@ -1,9 +1,12 @@
 import { Microphone, PartylineClient } from 'partyline-client';
 
-const [input, button, p] = ['input', 'button', 'p'].map((name) => document.querySelector(name));
+const [input, button, p, output] = ['input', 'button', 'p', 'output'].map((name) =>
+  document.querySelector(name),
+);
 
 button.onclick = async () => {
   button.disabled = true; // a second click would make a second peer
+  output.textContent = '';
   let microphone, client;
   try {
     const { origin, hash } = new URL(input.value);
@@ -14,6 +17,7 @@ button.onclick = async () => {
     if (!guest.token) throw new Error(guest.detail);
     const url = `${origin.replace(/^http/, 'ws')}/ws`;
     client = new PartylineClient({ url, peer: guest.peer, getToken: async () => guest.token });
+    client.on('fault', (message) => (output.textContent = message)); // the client continues
     client.on('change', ({ name }) => {
       p.textContent = [name, ...client.peers.keys()].join(', ');
       button.disabled = name !== 'closed';
@@ -21,6 +25,8 @@ button.onclick = async () => {
     });
     await client.connect();
     await client.join(guest.room, microphone.track);
+    // The gateway removed the client from its room, for good.
+    client.on('change', ({ name }) => name === 'lobby' && client.close());
   } catch (error) {
     client?.close();
     microphone?.close();

@@ -56,7 +56,7 @@ const OF_ALL = [
 const PROJECT = join(import.meta.dirname, '../..');
 const UNIT = join(PROJECT, 'test/unit');
 const FOLDERS = ['src', '.', 'test'];
-const ENDINGS = ['', '.ts', '.tsx', '.mjs', '.html', '.yml'];
+const ENDINGS = ['', '.ts', '.tsx', '.js', '.mjs', '.html', '.yml'];
 
 const TESTS = globSync('**/*.test.ts', { cwd: UNIT }).map((file) =>
   file.replace(/\.test\.ts$/, ''),

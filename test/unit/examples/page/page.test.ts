@@ -1,3 +1,4 @@
+import { EventEmitter } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { runInNewContext } from 'node:vm';
@@ -19,6 +20,7 @@ let microphones: Closable[];
 let clients: Client[];
 let button: { disabled?: boolean; onclick?: () => Promise<void> };
 let p: { textContent?: string };
+let output: { textContent?: string };
 
 class Closable {
   isClosed = false;
@@ -31,14 +33,20 @@ class Closable {
 
 class Client extends Closable {
   readonly peers = new Map<string, object>();
-  change: (state: { name: string }) => void = () => undefined;
+  readonly #events = new EventEmitter();
 
   constructor() {
     super();
     clients.push(this);
   }
-  on(_event: string, listener: (state: { name: string }) => void): void {
-    this.change = listener;
+  on(event: string, listener: (detail: unknown) => void): void {
+    this.#events.on(event, listener);
+  }
+  change(state: { name: string }): void {
+    this.#events.emit('change', state);
+  }
+  tell(fault: string): void {
+    this.#events.emit('fault', fault);
   }
   async connect(): Promise<void> {
     this.change({ name: 'lobby' });
@@ -61,8 +69,9 @@ beforeEach(() => {
   clients = [];
   button = {};
   p = {};
+  output = {};
   const input = { value: 'https://voice.example.com/#invite=i' };
-  const elements: Record<string, object> = { input, button, p };
+  const elements: Record<string, object> = { input, button, p, output };
   const open = async () => {
     if (!isAllowed) throw new Refusal('Permission denied');
     const microphone = new Closable();
@@ -127,4 +136,16 @@ test('a client that has ended can be followed by another', async () => {
   expect(microphones[0]!.isClosed).toBe(true);
   await click();
   expect(clients).toHaveLength(2);
+});
+
+test('a guest that is removed from its room sees why, leaves no peer behind, and can join again', async () => {
+  await click();
+  clients[0]!.tell('The gateway removed you from the room.');
+  clients[0]!.change({ name: 'lobby' });
+  expect(output.textContent).toBe('The gateway removed you from the room.');
+  expect(p.textContent).toBe('closed');
+  expect([...microphones, ...clients].map(({ isClosed }) => isClosed)).toEqual([true, true]);
+  await click();
+  expect(clients).toHaveLength(2);
+  expect({ p, output }).toEqual({ p: { textContent: 'in_room' }, output: { textContent: '' } });
 });
