@@ -18,7 +18,7 @@ import type { MixEngine } from './mix-engine.ts';
 import type { MixOutput, MixPlan, Opening, SpeakerId } from './mix-plan.ts';
 import type { LateBeginning } from './late-beginning.ts';
 import { HeardRecorder } from './heard-recorder.ts';
-import { opusPacketSamples } from '../opus-packet.ts';
+import { isCelt, opusPacketSamples } from '../opus-packet.ts';
 import { RoomSpeaker } from './room-speaker.ts';
 import { type ActiveSpeakerSettings, ActiveSpeakers } from './active-speakers.ts';
 import { type RunningChange, VolumeChanges } from './volume-changes.ts';
@@ -232,7 +232,7 @@ export class RoomMixer {
     }
     const isFirstLong = speaker.noteLength(durationSamples);
     // Muted packets count, too: decoders that begin later are given them.
-    if (speaker.staysWithheld(packet, nowMs) || isMuted) {
+    if (speaker.staysWithheld(packet.timestamp, isCelt(packet.payload), nowMs) || isMuted) {
       this.#withhold(speaker, packet, durationSamples, nowMs);
       return;
     }

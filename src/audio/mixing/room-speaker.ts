@@ -142,11 +142,11 @@ export class RoomSpeaker implements HeardSpeaker {
     }
   }
 
-  /** True if a packet that is not muted itself must still be withheld. */
-  staysWithheld(packet: Pick<MediaPacket, 'timestamp' | 'payload'>, nowMs: number): boolean {
+  /** True if a packet that is not muted itself, of CELT or SILK, must still be withheld. */
+  staysWithheld(timestamp: number, isCelt: boolean, nowMs: number): boolean {
     // The mute state takes another path: a mute or an unmute may come later than the packets.
     if (this.isMutedElsewhere && this.#isAbsent(nowMs)) this.setMutedElsewhere(false, nowMs, false);
-    if (this.isMuted || this.#unmuted.isWarmUp(packet, nowMs)) return true;
+    if (this.isMuted || this.#unmuted.isWarmUp(timestamp, isCelt, nowMs)) return true;
     return this.isWithheld && this.isPlayed;
   }
 

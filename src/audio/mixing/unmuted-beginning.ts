@@ -1,8 +1,6 @@
 import { SAMPLES_PER_MS } from '../../rtp/clock-rate.ts';
-import type { MediaPacket } from '../../rtp/packet.ts';
 import { timestampDelta } from '../../rtp/sequence.ts';
 import { FRAME_SAMPLES } from '../format.ts';
-import { isCelt } from '../opus-packet.ts';
 
 /**
  * Audio after which a decoder that began in the middle of a stream is accurate enough to be heard, samples at 48 kHz: 120 ms. A
@@ -33,12 +31,9 @@ export class UnmutedBeginning {
   }
 
   /** Returns true for packets that only warm decoders up. The time of the stream counts, not its packets: in a pause few come (DTX). */
-  isWarmUp(
-    { timestamp, payload }: Pick<MediaPacket, 'timestamp' | 'payload'>,
-    nowMs: number,
-  ): boolean {
+  isWarmUp(timestamp: number, isCelt: boolean, nowMs: number): boolean {
     if (this.#unmutedAtMs === undefined) return false;
-    const [warmUpSamples, maxBeforeSamples] = isCelt(payload)
+    const [warmUpSamples, maxBeforeSamples] = isCelt
       ? [WARM_UP_CELT_SAMPLES, MAX_BEFORE_CELT_SAMPLES]
       : [WARM_UP_SAMPLES, WARM_UP_SAMPLES];
     const sinceSamples = Math.round((nowMs - this.#unmutedAtMs) * SAMPLES_PER_MS);
