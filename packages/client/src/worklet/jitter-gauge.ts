@@ -7,12 +7,12 @@ const NOTABLY_LATE = 60 * SAMPLES_PER_MS;
 const PATIENCE_PACKETS = 10;
 /** Time for which the earliest packets, by which lateness is measured, are remembered: clocks differ. */
 const BASE_WINDOW = 5 * SECOND;
-/** Number of the latest seconds whose lateness counts in full; of older seconds stalls do not count. */
+/** Number of the latest seconds of received audio whose lateness counts in full; of older seconds stalls do not count. */
 const RECENT_STALLS = 3;
 const RECENT = 10;
-/** Length of a spell, seconds: a join, or a busy machine, causes several stalls at once, which count as one. */
-const SPELL = 10;
-/** Number of spells that are remembered: ten minutes. */
+/** Length of a spell of the clock: a join, or a busy machine, causes several stalls at once, which count as one. */
+const SPELL = 10 * SECOND;
+/** Number of spells that are remembered: ten minutes, also of a room in which little is said. */
 const SPELLS = 60;
 const SHORTEST_TARGET = 40 * SAMPLES_PER_MS;
 const LONGEST_TARGET = 400 * SAMPLES_PER_MS;
@@ -40,11 +40,13 @@ export class JitterGauge {
   #base = Infinity;
   #lastBase = Infinity;
   #windowEnd = BASE_WINDOW;
-  /** Largest lateness of each second, the present one first; at first that of an average network is assumed. */
+  /** Largest lateness of each second of received audio, the present one first; at first that of an average network is assumed. */
   readonly #peaks = [40 * SAMPLES_PER_MS];
   /** Largest lateness of each spell, the present one first. */
   readonly #spells = [0];
   #seconds = 0;
+  /** Number of spells that have begun since the first one. */
+  #spell = 0;
   #late: { peak: number; packets: number; earliest: number } | undefined;
 
   get jitter(): number {
@@ -64,6 +66,7 @@ export class JitterGauge {
     const arrival = now - this.#received;
     this.#received += length;
     this.#roll();
+    this.#rollSpells(now);
     const lateness = Math.max(0, arrival - Math.min(this.#base, this.#lastBase));
     if (!Number.isFinite(lateness) || lateness === 0) return this.#settle(arrival, 'steady');
     if (!this.#late) {
@@ -123,13 +126,19 @@ export class JitterGauge {
       this.#seconds += 1;
       this.#peaks.unshift(0);
       this.#peaks.splice(RECENT);
-      if (this.#seconds % SPELL > 0) continue;
-      this.#spells.unshift(0);
-      this.#spells.splice(SPELLS);
     }
     if (this.#received < this.#windowEnd) return;
     this.#windowEnd = this.#received + BASE_WINDOW;
     this.#lastBase = this.#base;
     this.#base = Infinity;
+  }
+
+  #rollSpells(now: number): void {
+    const spell = Math.floor(now / SPELL);
+    if (spell === this.#spell) return;
+    const begun = Math.min(SPELLS, spell - this.#spell);
+    this.#spell = spell;
+    for (let i = 0; i < begun; i += 1) this.#spells.unshift(0);
+    this.#spells.splice(SPELLS);
   }
 }

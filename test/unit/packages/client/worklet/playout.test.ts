@@ -164,6 +164,22 @@ test('stalls that have come again, and come no more, are forgotten after ten min
   expect(delaysMs.at(-1)).toBeLessThan(65);
 });
 
+test('stalls that have come again are forgotten after ten minutes of a room in which a fifth of the time is said something', () => {
+  const words = Array.from({ length: 152 }, (_, word) =>
+    packets(
+      50,
+      (i) => {
+        const sentMs = word * 5000 + i * PACKET_MS;
+        return Math.max(heldMs(sentMs, 10_400, 150), heldMs(sentMs, 130_400, 150));
+      },
+      word * 5000,
+    ),
+  ).flat();
+  const { delaysMs } = play(words, 760_000);
+  expect(delaysMs[500]).toBeGreaterThan(120);
+  expect(delaysMs.at(-1)).toBeLessThan(65);
+});
+
 test('pauses of a speaker are no underruns, and do not make it wait longer', () => {
   const words = Array.from({ length: 20 }, (_, word) => packets(50, () => 0, word * 1730)).flat();
   const { underruns, delayMs } = play(words, 35_000);
