@@ -45,15 +45,19 @@ export class JitterGauge {
   /** Largest lateness of each spell, the present one first. */
   readonly #spells = [0];
   #seconds = 0;
+  /** Largest lateness that was reached in two spells that are not adjacent. */
+  #recurring = 0;
   /** Number of spells that have begun since the first one. */
   #spell = 0;
   #late: { peak: number; packets: number; earliest: number } | undefined;
 
   get jitter(): number {
-    const recent = this.#peaks.map((peak, i) =>
-      i < RECENT_STALLS ? peak : Math.min(peak, NOTABLY_LATE),
-    );
-    return Math.max(this.#recurring(), ...recent);
+    let largest = this.#recurring;
+    for (let i = 0; i < this.#peaks.length; i += 1) {
+      const peak = this.#peaks[i]!;
+      largest = Math.max(largest, i < RECENT_STALLS ? peak : Math.min(peak, NOTABLY_LATE));
+    }
+    return largest;
   }
 
   /** Amount of audio that must wait so that none is missing, samples. */
@@ -107,18 +111,20 @@ export class JitterGauge {
 
   #keepPeak(lateness: number): void {
     this.#peaks[0] = Math.max(this.#peaks[0]!, lateness);
-    this.#spells[0] = Math.max(this.#spells[0]!, lateness);
+    if (lateness <= this.#spells[0]!) return;
+    this.#spells[0] = lateness;
+    this.#findRecurring();
   }
 
-  /** Returns the largest lateness that was reached in two spells that are not adjacent. */
-  #recurring(): number {
-    let largest = 0;
-    for (const [i, one] of this.#spells.entries()) {
-      for (const other of this.#spells.slice(i + 2)) {
-        largest = Math.max(largest, Math.min(one, other));
+  /** Finds the largest recurring lateness, when spells have changed: it is read several hundred times a second. */
+  #findRecurring(): void {
+    this.#recurring = 0;
+    for (let i = 0; i < this.#spells.length; i += 1) {
+      for (let other = i + 2; other < this.#spells.length; other += 1) {
+        const both = Math.min(this.#spells[i]!, this.#spells[other]!);
+        this.#recurring = Math.max(this.#recurring, both);
       }
     }
-    return largest;
   }
 
   #roll(): void {
@@ -140,5 +146,6 @@ export class JitterGauge {
     this.#spell = spell;
     for (let i = 0; i < begun; i += 1) this.#spells.unshift(0);
     this.#spells.splice(SPELLS);
+    this.#findRecurring();
   }
 }

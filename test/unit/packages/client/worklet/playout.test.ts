@@ -1,6 +1,7 @@
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { Framer } from '../../../../../packages/client/src/worklet/framer.ts';
 import { Playout } from '../../../../../packages/client/src/worklet/playout.ts';
+import { JitterGauge } from '../../../../../packages/client/src/worklet/jitter-gauge.ts';
 import { seededRandom } from '../../../../support/random.ts';
 
 /** The client's jitter buffer, in virtual time. */
@@ -178,6 +179,18 @@ test('stalls that have come again are forgotten after ten minutes of a room in w
   const { delaysMs } = play(words, 760_000);
   expect(delaysMs[500]).toBeGreaterThan(120);
   expect(delaysMs.at(-1)).toBeLessThan(65);
+});
+
+test('the amount of audio that must wait, which is read several hundred times a second, is read without an array', () => {
+  const gauge = new JitterGauge();
+  for (let now = PACKET; now < 600_000 * SAMPLES_PER_MS; now += PACKET) gauge.note(now, PACKET);
+  const [slice, map] = [vi.spyOn(Array.prototype, 'slice'), vi.spyOn(Array.prototype, 'map')];
+  const { target } = gauge;
+  const made = slice.mock.calls.length + map.mock.calls.length;
+  slice.mockRestore();
+  map.mockRestore();
+  expect(target).toBe(40 * SAMPLES_PER_MS);
+  expect(made).toBe(0);
 });
 
 test('pauses of a speaker are no underruns, and do not make it wait longer', () => {
