@@ -13,7 +13,7 @@ export type SupplySources = {
   /** Called at intervals with the number of descriptors that new clients may take; negative if part of the reserve is in use. */
   onFreeDescriptors: (free: number) => void;
   mediaWorkerPids: () => number[];
-  /** WebRTC ports, one for each media worker, and the number of those that other programs have taken. */
+  /** WebRTC ports, one for each media worker, and the number of media workers whose port another program has taken. */
   rtc: { countTaken: () => number; ports: number };
   /** Open ends of pipes to other nodes, and the number of ports for them. */
   pipes: { count: () => number; ports: number };
@@ -34,7 +34,7 @@ export function suppliesOf(sources: SupplySources): Supply[] {
   const ofDisk = shareOf(0.05, 4 * MB, 64 * MB);
   const limit = readDescriptorLimit();
   const descriptors = new DescriptorCounter();
-  const { dataDir, rtc, pipes, rooms } = sources;
+  const { dataDir, mediaWorkerPids, rtc, pipes, rooms } = sources;
   return [
     {
       resource: 'descriptors',
@@ -49,7 +49,7 @@ export function suppliesOf(sources: SupplySources): Supply[] {
       measure: () => {
         // They inherit the limit. A room goes to another media worker while one has descriptors
         // left.
-        const used = sources.mediaWorkerPids().map((pid) => descriptors.count(pid) ?? 0);
+        const used = mediaWorkerPids().map((pid) => descriptors.count(pid) ?? 0);
         return used.length > 0 ? { used: Math.min(...used), limit } : undefined;
       },
       reserveOf: ofDescriptors,
@@ -92,7 +92,11 @@ export function suppliesOf(sources: SupplySources): Supply[] {
     {
       resource: 'ports',
       name: 'WebRTC',
-      measure: () => ({ used: rtc.countTaken(), limit: rtc.ports }),
+      measure: () => {
+        // While one lacks its port, those that are down for another reason do not help, either.
+        const used = rtc.countTaken() > 0 ? rtc.ports - mediaWorkerPids().length : 0;
+        return { used, limit: rtc.ports };
+      },
       // One media worker that has its port takes all rooms.
       reserveOf: () => 0.5,
     },

@@ -226,7 +226,7 @@ test('suppliesOf() measures this process: what it opens is counted', () => {
   const supplies = suppliesOf({
     onFreeDescriptors: () => {},
     mediaWorkerPids: () => [process.pid, 0],
-    rtc: { countTaken: () => 1, ports: 2 },
+    rtc: { countTaken: () => 1, ports: 3 },
     pipes: { count: () => 3, ports: 10 },
     rooms: { count: () => 4, ports: 20 },
     dataDir: tmpdir(),
@@ -243,7 +243,7 @@ test('suppliesOf() measures this process: what it opens is counted', () => {
     usage: look(),
   }));
   expect(usages).toContainEqual({ name: 'ports: pipes', usage: { used: 3, limit: 10 } });
-  expect(usages).toContainEqual({ name: 'ports: WebRTC', usage: { used: 1, limit: 2 } });
+  expect(usages).toContainEqual({ name: 'ports: WebRTC', usage: { used: 1, limit: 3 } });
   expect(usages).toContainEqual({ name: 'ports: rooms', usage: { used: 4, limit: 20 } });
   for (const { name, usage } of usages) {
     if (!usage) continue;
@@ -255,3 +255,26 @@ test('suppliesOf() measures this process: what it opens is counted', () => {
   expect(new Set(supplies.map(({ resource }) => resource))).toEqual(new Set(RESOURCES));
   expect([160, 1024, 65_536].map(supplies[0]!.reserveOf)).toEqual([32, 102, 512]);
 });
+
+test.each([
+  [0, 2, 0],
+  // One is down for another reason: it is replaced soon.
+  [0, 1, 0],
+  [1, 1, 1],
+  [1, 0, 2],
+  [2, 0, 2],
+])(
+  'WebRTC ports: while %i of two media workers lack theirs and %i run, %i are used',
+  (lacking, running, used) => {
+    const supplies = suppliesOf({
+      onFreeDescriptors: () => {},
+      mediaWorkerPids: () => Array.from({ length: running }, () => process.pid),
+      rtc: { countTaken: () => lacking, ports: 2 },
+      pipes: { count: () => 0, ports: 10 },
+      rooms: { count: () => 0, ports: 20 },
+      dataDir: undefined,
+    });
+    const ports = supplies.find(({ name }) => name === 'WebRTC')!;
+    expect(ports.measure()).toEqual({ used, limit: 2 });
+  },
+);
