@@ -88,7 +88,7 @@ export const STATE_METRICS: Definition[] = [
   ),
   gauge(
     'media_workers_missing',
-    'Media workers that have died and that no other has replaced yet',
+    'Media workers that were lost and are not replaced yet',
     ({ mediaWorkers }) => mediaWorkers.filter(({ state }) => state === 'replacing').length,
   ),
   count(
