@@ -8,8 +8,8 @@ const KEPT = 100;
 /** Maximum age of a packet relative to the last one, ms: older packets predict neither the pace nor the moment of the next one. */
 const MAX_PACE_AGE_MS = 500;
 /**
- * Difference of the delays of two messages that are about the same, ms: half a packet. Of messages that last no multiple of 20 ms, such as
- * 85 ms of a ScriptProcessor, each leaves another part of a packet over.
+ * Difference of the delays of two messages that are about the same, ms: half a packet. Messages that last no multiple of 20 ms, such as 85 ms
+ * of a ScriptProcessor, leave different parts of a packet over.
  */
 const ALIKE_MS = FRAME_MS / 2;
 const MAX_MOMENT_AGE_MS = 2500;

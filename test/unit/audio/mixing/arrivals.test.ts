@@ -72,7 +72,7 @@ describe('a delay that does not recur is no part of the pace', () => {
   test.each(counts)('one stall of 300 ms until the 50th packet, at the packet %i', (count) => {
     const stall = (i: number) => (i >= 35 && i < 50 ? (49 - i) * 20 : 0);
     expect(arrivalsWith(count, stall).pace!.lateMs).toBe(0);
-    // What was held comes in 70 ms.
+    // The held packets come in 70 ms.
     const slowly = (i: number) => (i >= 35 && i < 50 ? (49 - i) * 15 : 0);
     expect(arrivalsWith(count, slowly).pace!.lateMs).toBe(0);
   });
