@@ -2,7 +2,7 @@ import { type InputFormat, isSamples, type SampleFormat } from '../../format.ts'
 import type { FormatGuard } from './format-guard.ts';
 import { OpaqueGuard } from './opaque-guard.ts';
 import type { PaceHistory } from './pace-history.ts';
-import { OpusGuard } from './packet-guards.ts';
+import { OpusGuard } from './opus-guard.ts';
 import { SampleGuard } from './sample-guard.ts';
 
 /** Maximum number of channels of a file whose samples are compared with other hypotheses. */

@@ -4,7 +4,7 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { formatAudioFormat } from '../../../../../src/audio/format.ts';
 import { FormatDetector } from '../../../../../src/audio/ingest/detection/detector.ts';
 import { ForeignShapes } from '../../../../../src/audio/ingest/detection/foreign-shapes.ts';
-import { OpusGuard } from '../../../../../src/audio/ingest/detection/packet-guards.ts';
+import { OpusGuard } from '../../../../../src/audio/ingest/detection/opus-guard.ts';
 import { opusPacketSamples } from '../../../../../src/audio/opus-packet.ts';
 import { CONTENTS, soundOf } from '../../../../support/corpus.ts';
 import { type Random, seededRandom } from '../../../../support/random.ts';

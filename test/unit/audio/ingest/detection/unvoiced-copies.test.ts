@@ -2,7 +2,7 @@ import { Application, type EncoderOptions } from 'libopus-wasm';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { formatAudioFormat } from '../../../../../src/audio/format.ts';
 import { FormatDetector } from '../../../../../src/audio/ingest/detection/detector.ts';
-import { OpusGuard } from '../../../../../src/audio/ingest/detection/packet-guards.ts';
+import { OpusGuard } from '../../../../../src/audio/ingest/detection/opus-guard.ts';
 import { UnvoicedCopies } from '../../../../../src/audio/opus-packet.ts';
 import { CONTENTS, soundOf } from '../../../../support/corpus.ts';
 import { seededRandom } from '../../../../support/random.ts';
