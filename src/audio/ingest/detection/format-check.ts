@@ -24,7 +24,7 @@ export class FormatCheck {
   #timesObserved = 0;
   #reported: string | undefined;
   /** True if the running check began when the messages had changed. */
-  #isAnew = false;
+  #followsChange = false;
 
   /** @param isDeclared true if the client has declared the format */
   constructor(format: InputFormat, isDeclared: boolean, turns: WeighingTurns) {
@@ -43,7 +43,7 @@ export class FormatCheck {
   /** Ends a running check, because part of the stream is skipped: checked messages must be consecutive. */
   skip(): void {
     this.#detector = undefined;
-    this.#isAnew = false;
+    this.#followsChange = false;
   }
 
   /** Starts a check with the next message. */
@@ -56,10 +56,10 @@ export class FormatCheck {
    * has observed another format.
    */
   lookAnew(): void {
-    if (this.isRunning && (this.#isAnew || this.#timesObserved > 0)) return;
+    if (this.isRunning && (this.#followsChange || this.#timesObserved > 0)) return;
     this.skip();
     this.lookSoon();
-    this.#isAnew = true;
+    this.#followsChange = true;
   }
 
   /** Checks a message that comes at {@link dueAtMs} or later. @returns the other format of the stream when it is clear, once for each format */
