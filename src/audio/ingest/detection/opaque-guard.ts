@@ -25,13 +25,12 @@ const READINGS: readonly SampleCodec[] = [
   'pcm_s32le',
   'g722',
 ];
-const NOTHING: Buffer = Buffer.alloc(0);
 /** Bits a byte of a reading that explains nothing. */
 const UNEXPLAINED_BITS = 8;
 /** Difference from the usual bits a byte of a reading from which the format may be another; more for bytes whose readings vary. */
 const OTHER_BY_BITS = 0.3;
 const OTHER_BY_DEVIATIONS = 4;
-/** Time in which the usual bits follow those of the messages, ms. */
+/** Time in which the usual bits follow those of the messages, ms; bytes from before a longer pause are not read with those after it. */
 const FOLLOWING_MS = 2000;
 
 /** Minimum time between alarms, ms: a check takes about as long. */
@@ -47,8 +46,10 @@ const ALARMS: Rate = { perSecond: 0.2, burst: 5 };
 export class OpaqueGuard implements FormatGuard {
   #configuration = -1;
   #alike = 0;
-  /** Bytes of messages that are too short to be read by themselves. */
-  #kept: Buffer = NOTHING;
+  /** Bytes for the next reading, copied from messages that may be too short to be read by themselves, and their number. */
+  readonly #kept = Buffer.alloc(LOOKED_AT_BYTES);
+  #keptBytes = 0;
+  #keptAtMs = -Infinity;
   /** Usual bits a byte of each reading, and their mean deviation from it; empty before the first. */
   readonly #usual: number[] = [];
   readonly #deviations: number[] = [];
@@ -82,14 +83,13 @@ export class OpaqueGuard implements FormatGuard {
   #isOther(message: Buffer, atMs: number): boolean {
     // Digital silence is of any format, and is not heard.
     if (isDigitalSilence(message)) return false;
-    if (this.#kept.length === 0 && atMs - this.#readAtMs < LEAST_BETWEEN_READS_MS) return false;
-    const bytes = this.#kept.length === 0 ? message : Buffer.concat([this.#kept, message]);
-    if (bytes.length < LOOKED_AT_BYTES) {
-      this.#kept = bytes;
-      return false;
-    }
-    this.#kept = NOTHING;
-    return this.#read(bytes.subarray(0, LOOKED_AT_BYTES), atMs);
+    if (atMs - this.#keptAtMs > FOLLOWING_MS) this.#keptBytes = 0;
+    if (this.#keptBytes === 0 && atMs - this.#readAtMs < LEAST_BETWEEN_READS_MS) return false;
+    this.#keptBytes += message.copy(this.#kept, this.#keptBytes);
+    this.#keptAtMs = atMs;
+    if (this.#keptBytes < LOOKED_AT_BYTES) return false;
+    this.#keptBytes = 0;
+    return this.#read(this.#kept, atMs);
   }
 
   /** Reads bytes as each codec. @returns true if a reading differs from the usual */

@@ -1,0 +1,47 @@
+import { expect, test } from 'vitest';
+import { OpaqueGuard } from '../../../../../src/audio/ingest/detection/opaque-guard.ts';
+import { seededRandom } from '../../../../support/random.ts';
+
+const MESSAGE_MS = 20;
+const random = seededRandom(1);
+const encrypted = (length: number) =>
+  Buffer.from(Uint8Array.from({ length }, () => random() * 256));
+const plain = (length: number) =>
+  Buffer.from('{"type":"heartbeat","at":1234}'.repeat(length).slice(0, length));
+
+/** Returns the number of looks that tell of other content. */
+function countOthers(guard: OpaqueGuard, messages: readonly Buffer[], fromMs = 0): number {
+  return messages.filter(
+    (message, i) => guard.look(message, 0, fromMs + i * MESSAGE_MS) === 'other',
+  ).length;
+}
+
+const during = (ms: number, make: (i: number) => Buffer) =>
+  Array.from({ length: ms / MESSAGE_MS }, (_, i) => make(i));
+
+test('bytes of a message that change later, as in a buffer that is used again: not read', () => {
+  const guard = new OpaqueGuard();
+  let others = 0;
+  for (let i = 0; i < 600; i += 1) {
+    const message = encrypted(100);
+    if (guard.look(message, 0, i * MESSAGE_MS) === 'other') others += 1;
+    if (i > 300) message.fill(Buffer.from([0, 1]));
+  }
+  expect(others).toBe(0);
+});
+
+test('a short message before a pause: not read with those after it', () => {
+  const guard = new OpaqueGuard();
+  expect(
+    countOthers(
+      guard,
+      during(6000, () => encrypted(300)),
+    ),
+  ).toBe(0);
+  let others = 0;
+  for (let atMs = 10_000; atMs < 50_000; atMs += 4000) {
+    others += countOthers(guard, [encrypted(100), encrypted(100), encrypted(100)], atMs);
+    if (guard.look(Buffer.alloc(200, Buffer.from([0, 1])), 0, atMs + 200) === 'other') others += 1;
+  }
+  expect(others).toBe(0);
+});
