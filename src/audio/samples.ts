@@ -1,5 +1,5 @@
 import type { SampleCodec, SampleFormat } from './format.ts';
-import { encodeG711, G711_VALUES } from './g711.ts';
+import { encodeG711, type G711Law, G711_VALUES } from './g711.ts';
 import { G722_SAMPLES_PER_BYTE, G722Decoder, G722Encoder } from './g722.ts';
 
 /** Conversion of samples: -1…1 in Float32Array inside the gateway, bytes of one of these codecs on the wire. */
@@ -82,11 +82,17 @@ export function readSamples(bytes: Buffer, codec: StatelessCodec): Float32Array 
     for (let i = 0; i < samples.length; i += 1) samples[i] = integers[i]! * step;
     return samples;
   }
+  // As for G.711, whose values are read from one table.
+  if (codec === 'pcmu' || codec === 'pcma') {
+    const values = G711_VALUES[codec];
+    for (let i = 0; i < samples.length; i += 1) samples[i] = values[bytes[i]!]! * step;
+    return samples;
+  }
   for (let i = 0; i < samples.length; i += 1) samples[i] = readInteger(bytes, i, codec) * step;
   return samples;
 }
 
-function readInteger(bytes: Buffer, index: number, codec: IntegerCodec): number {
+function readInteger(bytes: Buffer, index: number, codec: Exclude<IntegerCodec, G711Law>): number {
   switch (codec) {
     case 'pcm_s16le':
       return bytes.readInt16LE(index * 2);
@@ -98,9 +104,6 @@ function readInteger(bytes: Buffer, index: number, codec: IntegerCodec): number 
       return bytes.readIntLE(index * 3, 3);
     case 'pcm_s32le':
       return bytes.readInt32LE(index * 4);
-    case 'pcmu':
-    case 'pcma':
-      return G711_VALUES[codec][bytes[index]!]!;
   }
 }
 

@@ -7,7 +7,7 @@ import type { Detection } from './explanations.ts';
  */
 export type Look = 'as_before' | 'changed' | 'other' | 'wrong' | Detection;
 
-/** Checks each message of a stream whose format was detected. The hot path: takes some microseconds per message. */
+/** Checks each message of a stream whose format was detected. The hot path: takes some microseconds per message, on average. */
 export type FormatGuard = {
   /**
    * Processes a message from which the format was detected.

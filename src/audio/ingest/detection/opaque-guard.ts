@@ -11,8 +11,8 @@ const ALIKE_PACKETS = 3;
 
 /** Number of bytes that are read: a whole number of samples of each codec. Shorter messages are read together. */
 const LOOKED_AT_BYTES = 240;
-/** Minimum time from one reading to the messages of the next, ms, because readings take more time than all else. */
-const LEAST_BETWEEN_READS_MS = 15;
+/** Minimum time from one reading to the messages of the next, ms, because a reading takes about 17 µs. */
+const LEAST_BETWEEN_READS_MS = 50;
 /** Codecs as which the bytes are read. */
 const READINGS: readonly SampleCodec[] = [
   'pcm_s16le',

@@ -19,6 +19,12 @@ function countOthers(guard: OpaqueGuard, messages: readonly Buffer[], fromMs = 0
 const during = (ms: number, make: (i: number) => Buffer) =>
   Array.from({ length: ms / MESSAGE_MS }, (_, i) => make(i));
 
+test('two of three messages 20 ms apart in plaintext: not read, because a reading is less than 50 ms old', () => {
+  const guard = new OpaqueGuard();
+  const messages = during(12_000, (i) => (i < 300 || i % 3 === 0 ? encrypted(300) : plain(300)));
+  expect(countOthers(guard, messages)).toBe(0);
+});
+
 test('bytes of a message that change later, as in a buffer that is used again: not read', () => {
   const guard = new OpaqueGuard();
   let others = 0;
