@@ -33,6 +33,9 @@ const OTHER_BY_DEVIATIONS = 4;
 /** Time in which the usual bits follow those of the messages, ms; bytes from before a longer pause are not read with those after it. */
 const FOLLOWING_MS = 2000;
 
+/** Length from which a single message of other content counts, bytes: plaintext between encrypted messages is mostly shorter. */
+const LEAST_LONG_BYTES = 4096;
+
 /** Minimum time between alarms, ms: a check takes about as long. */
 const LEAST_BETWEEN_MS = 250;
 /** Number of alarms at once, and per second: each may cause a check, which takes some milliseconds. */
@@ -54,6 +57,11 @@ export class OpaqueGuard implements FormatGuard {
   readonly #usual: number[] = [];
   readonly #deviations: number[] = [];
   #reads = 0;
+  /** Bits of the last reading, with which the usual ones are compared only after the next; their share in the usual ones. */
+  #last: readonly number[] = [];
+  #lastShare = 0;
+  /** Codecs as which the last reading differed from the usual, a bit each. */
+  #lastOthers = 0;
   #readAtMs = -Infinity;
   #alarmAtMs = -Infinity;
   readonly #alarms = new TokenBucket(ALARMS, 0);
@@ -79,36 +87,58 @@ export class OpaqueGuard implements FormatGuard {
     return configuration !== -1 && this.#alike === ALIKE_PACKETS;
   }
 
-  /** Returns true if the content of a message, with that of short ones before it, differs from that of earlier messages. */
+  /** Returns true if the content of a message, with that of short ones before it, and the content before it differ from those of earlier messages. */
   #isOther(message: Buffer, atMs: number): boolean {
     // Digital silence is of any format, and is not heard.
     if (isDigitalSilence(message)) return false;
     if (atMs - this.#keptAtMs > FOLLOWING_MS) this.#keptBytes = 0;
-    if (this.#keptBytes === 0 && atMs - this.#readAtMs < LEAST_BETWEEN_READS_MS) return false;
+    // A reading that differed is compared with the next at once.
+    const isEarly = this.#lastOthers === 0 && atMs - this.#readAtMs < LEAST_BETWEEN_READS_MS;
+    if (this.#keptBytes === 0 && isEarly) return false;
     this.#keptBytes += message.copy(this.#kept, this.#keptBytes);
     this.#keptAtMs = atMs;
     if (this.#keptBytes < LOOKED_AT_BYTES) return false;
     this.#keptBytes = 0;
-    return this.#read(this.#kept, atMs);
+    return this.#read(this.#kept, atMs, message.length >= LEAST_LONG_BYTES);
   }
 
-  /** Reads bytes as each codec. @returns true if a reading differs from the usual */
-  #read(bytes: Buffer, atMs: number): boolean {
+  /**
+   * Reads bytes as each codec. A single message of other content, such as plaintext between encrypted ones, is no change.
+   * @param isLong true if the bytes are of a long message
+   * @returns true if this reading and the last both differ from the usual, as one codec; for a long message this one is enough
+   */
+  #read(bytes: Buffer, atMs: number, isLong: boolean): boolean {
+    const bits = READINGS.map((codec) => bitsOf(bytes, codec));
+    const others = this.#othersOf(bits);
+    const isOther = (isLong ? others : others & this.#lastOthers) !== 0;
+    this.#followLast();
     this.#reads += 1;
     const followed = (atMs - this.#readAtMs) / FOLLOWING_MS;
-    const share = Math.min(1, Math.max(1 / this.#reads, followed));
+    this.#lastShare = Math.min(1, Math.max(1 / this.#reads, followed));
+    this.#last = bits;
+    this.#lastOthers = others;
     this.#readAtMs = atMs;
-    let isOther = false;
-    for (const [i, codec] of READINGS.entries()) {
-      const bits = bitsOf(bytes, codec);
+    return isOther;
+  }
+
+  /** Returns the codecs as which bits differ from the usual, a bit each. */
+  #othersOf(bits: readonly number[]): number {
+    let others = 0;
+    for (const [i, usual] of this.#usual.entries()) {
+      const leastDifference = OTHER_BY_BITS + OTHER_BY_DEVIATIONS * this.#deviations[i]!;
+      if (Math.abs(bits[i]! - usual) > leastDifference) others |= 1 << i;
+    }
+    return others;
+  }
+
+  /** Lets the usual bits follow those of the last reading. */
+  #followLast(): void {
+    for (const [i, bits] of this.#last.entries()) {
       const usual = this.#usual[i] ?? bits;
       const deviation = this.#deviations[i] ?? 0;
-      const difference = Math.abs(bits - usual);
-      if (difference > OTHER_BY_BITS + OTHER_BY_DEVIATIONS * deviation) isOther = true;
-      this.#usual[i] = usual + share * (bits - usual);
-      this.#deviations[i] = deviation + share * (difference - deviation);
+      this.#usual[i] = usual + this.#lastShare * (bits - usual);
+      this.#deviations[i] = deviation + this.#lastShare * (Math.abs(bits - usual) - deviation);
     }
-    return isOther;
   }
 
   #mayAlarm(atMs: number): boolean {

@@ -19,6 +19,19 @@ function countOthers(guard: OpaqueGuard, messages: readonly Buffer[], fromMs = 0
 const during = (ms: number, make: (i: number) => Buffer) =>
   Array.from({ length: ms / MESSAGE_MS }, (_, i) => make(i));
 
+test('one heartbeat in plaintext every 5 s between encrypted messages: no alarm, and one for a change', () => {
+  const guard = new OpaqueGuard();
+  const messages = during(300_000, (i) => (i % 250 === 249 ? plain(300) : encrypted(300)));
+  expect(countOthers(guard, messages)).toBe(0);
+  expect(
+    countOthers(
+      guard,
+      during(200, () => plain(300)),
+      300_000,
+    ),
+  ).toBe(1);
+});
+
 test('two of three messages 20 ms apart in plaintext: not read, because a reading is less than 50 ms old', () => {
   const guard = new OpaqueGuard();
   const messages = during(12_000, (i) => (i < 300 || i % 3 === 0 ? encrypted(300) : plain(300)));
