@@ -19,6 +19,26 @@ function countOthers(guard: OpaqueGuard, messages: readonly Buffer[], fromMs = 0
 const during = (ms: number, make: (i: number) => Buffer) =>
   Array.from({ length: ms / MESSAGE_MS }, (_, i) => make(i));
 
+test('a long message of other content every 500 ms for a minute: 5 alarms at once and one in 5 s at most', () => {
+  const messages = during(60_000, (i) => (i % 25 === 24 ? plain(4096) : encrypted(300)));
+  const others = countOthers(new OpaqueGuard(), messages);
+  expect(others).toBeGreaterThan(5);
+  expect(others).toBeLessThanOrEqual(5 + 12);
+});
+
+test('encrypted messages with pauses of 5 s: no alarm', () => {
+  const guard = new OpaqueGuard();
+  for (let fromMs = 0; fromMs < 120_000; fromMs += 6000) {
+    expect(
+      countOthers(
+        guard,
+        during(1000, () => encrypted(160)),
+        fromMs,
+      ),
+    ).toBe(0);
+  }
+});
+
 test('one heartbeat in plaintext every 5 s between encrypted messages: no alarm, and one for a change', () => {
   const guard = new OpaqueGuard();
   const messages = during(300_000, (i) => (i % 250 === 249 ? plain(300) : encrypted(300)));
