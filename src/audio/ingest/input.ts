@@ -53,6 +53,9 @@ const MAX_DOUBT_MS = 2000;
  */
 const LEAST_PAUSE_MS = 2500;
 
+/** Number of held messages from which a guard learns at once, the last ones: a file without sound may have thousands. */
+const MOST_LEARNT = 64;
+
 /**
  * Maximum number of files per second, and at once, as which a stream of unknown format is read again: it may consist of files that cannot
  * be decoded, and is relayed.
@@ -294,7 +297,7 @@ export class AudioInput {
       file: isFile ? new FileCheck(format, turns) : undefined,
     };
     this.#state = open;
-    for (const { message, atMs } of held) open.guard?.learn(message, atMs);
+    for (const { message, atMs } of held.slice(-MOST_LEARNT)) open.guard?.learn(message, atMs);
     this.#ingestHeld(wholeMessages(held, startsAtBytes, format));
   }
 

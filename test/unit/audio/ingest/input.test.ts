@@ -8,6 +8,7 @@ import {
   parseDeclaredFormat,
   type SampleFormat,
 } from '../../../../src/audio/format.ts';
+import { OpaqueGuard } from '../../../../src/audio/ingest/detection/opaque-guard.ts';
 import { AudioInput } from '../../../../src/audio/ingest/input.ts';
 import { frameBytesOf, openSampleWriter } from '../../../../src/audio/samples.ts';
 import { SoundBudget } from '../../../../src/audio/ingest/sound-budget.ts';
@@ -87,6 +88,29 @@ test('undeclared files without sound that can be decoded, handed on at once: eve
   await until(() => opaque.length === messages.length);
   expect(opaque).toEqual(messages);
   expect(faults).toEqual([]);
+  input.close();
+});
+
+test('a file without sound of 2000 messages that turns out unreadable: every message is relayed, and the guard learns from the last 64', async () => {
+  const learn = vi.spyOn(OpaqueGuard.prototype, 'learn');
+  const file = Buffer.concat(webmOpus(await opusTone(500, 0.25, 1000), 20));
+  file.write('A_NONE', file.indexOf('A_OPUS'), 'latin1');
+  // An element that means nothing, of 512 KiB, before the tracks.
+  const tracksAt = file.indexOf(Buffer.from([0x16, 0x54, 0xae, 0x6b]));
+  const nothing = Buffer.concat([Buffer.from([0xec, 0x18, 0, 0]), Buffer.alloc(2 ** 19)]);
+  const parts = [file.subarray(0, tracksAt), nothing, file.subarray(tracksAt)];
+  const messages = cutInto(Buffer.concat(parts), [260]);
+  expect(messages.length).toBeGreaterThan(2000);
+  const { input, opaque, faults } = openInput('auto');
+  for (const [i, message] of messages.entries()) {
+    input.push(message, i * 20);
+    if (i % 5 === 0) await new Promise(setImmediate);
+  }
+  await until(() => opaque.length === messages.length);
+  expect(opaque).toEqual(messages);
+  expect(learn).toHaveBeenCalledTimes(64);
+  expect(faults).toEqual([]);
+  learn.mockRestore();
   input.close();
 });
 
