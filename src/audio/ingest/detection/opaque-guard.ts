@@ -73,7 +73,10 @@ export class OpaqueGuard implements FormatGuard {
 
   look(message: Buffer, _startsAtBytes: number, atMs: number): Look {
     const mayBeOpus = this.#beginsAsOpus(message);
-    if (this.#isOther(message, atMs) && this.#mayAlarm(atMs)) return 'other';
+    const isOther = this.#isOther(message, atMs);
+    // A check for Opus began with the first packets; another one would find it later.
+    const areAlike = this.#configuration !== -1 && this.#alike >= ALIKE_PACKETS;
+    if (isOther && !areAlike && this.#mayAlarm(atMs)) return 'other';
     return mayBeOpus ? 'changed' : 'as_before';
   }
 
