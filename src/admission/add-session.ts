@@ -42,7 +42,7 @@ export function addSession(
     const kept = { settings, saveSettings, log, reason, release: lease.release };
     if (place) places.keep({ ...owner, ...place, ...kept });
     // A release would remove the place that the other node keeps, too.
-    else if (mayComeBack && reporter.isKeptElsewhere()) lease.withdraw();
+    else if (mayComeBack && reporter.isKeptElsewhere()) lease.letExpire();
     else lease.release(mayComeBack ? places.keepMs : 0);
   };
   const session: Session = new Session(socket, {

@@ -18,6 +18,8 @@ export type Lease = Admission & {
   release: (keepSettingsMs?: number) => void;
   /** Releases the lease of a client that is refused, so that an attempt that fails changes nothing. */
   withdraw: () => void;
+  /** Lets the lease expire with the place and the settings beside it, for a client that may come back to that place. */
+  letExpire: () => void;
 };
 
 const NOTHING_SET = { detected: undefined, volume: {}, isMuted: false };
@@ -53,5 +55,6 @@ export async function takeLease(
     admittedAtMs: performance.now(),
     release: (keepSettingsMs) => logged(leases.release(holder, keepSettingsMs)),
     withdraw: () => logged(leases.withdraw(holder)),
+    letExpire: () => void leases.letExpire(holder),
   };
 }

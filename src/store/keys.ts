@@ -59,26 +59,27 @@ export const limitPrefix = (limiter: string) => `${KEY_PREFIX}limit:${limiter}`;
 
 /**
  * Sorted set: peers of an account by the expiry of their leases, ms by Redis's clock. Writers: gateways. Expiry: two
- * leases, or `RESUME_MS` after a node has left, if that is longer.
+ * leases, or `RESUME_MS` after a node or a client has left, if that is longer.
  */
 export const leaseExpiriesKey = (accountId: number) => `${KEY_PREFIX}ccu:${accountId}`;
 /**
- * Hash: peer → connection. Writers: gateways. Expiry: two leases, or `RESUME_MS` after a node has left, if that is longer.
+ * Hash: peer → connection. Writers: gateways. Expiry: two leases, or `RESUME_MS` after a node or a client has left, if that is
+ * longer.
  */
 export const leaseHoldersKey = (accountId: number) => `${KEY_PREFIX}ccu:${accountId}:holders`;
 /**
- * Hash: peer → room, session and kind. Writers: gateways. Expiry: two leases, or `RESUME_MS` after a node has left, if that
- * is longer.
+ * Hash: peer → room, session and kind. Writers: gateways. Expiry: two leases, or `RESUME_MS` after a node or a client
+ * has left, if that is longer.
  */
 export const leasePlacesKey = (accountId: number) => `${KEY_PREFIX}ccu:${accountId}:places`;
 /**
- * Hash: peer → session and its settings. Writers: gateways. Expiry: two leases, or `RESUME_MS` after a node has left, if
- * that is longer.
+ * Hash: peer → session and its settings. Writers: gateways. Expiry: two leases, or `RESUME_MS` after a node or a
+ * client has left, if that is longer.
  */
 export const leaseSettingsKey = (accountId: number) => `${KEY_PREFIX}ccu:${accountId}:settings`;
 /**
  * Hash: peer → connection and the order of its lease. Writers: gateways. Expiry: two leases, or `RESUME_MS` after a node
- * has left, if that is longer.
+ * or a client has left, if that is longer.
  */
 export const leaseOrdersKey = (accountId: number) => `${KEY_PREFIX}ccu:${accountId}:orders`;
 /** String: order of the account's last lease. Writers: gateways. Expiry: two leases. */

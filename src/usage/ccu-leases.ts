@@ -201,21 +201,33 @@ export class CcuLeases {
     if (this.#forget(holder)) await this.#releases.release(holder, this.#withdrawal);
   }
 
+  /**
+   * Stops renewing the lease of a client whose peer has a place beside it: all three expire `keepMs` from now. If Redis does not take
+   * that, the lease expires by itself, as after a crash.
+   */
+  async letExpire(holder: LeaseHolder): Promise<void> {
+    if (this.#forget(holder)) await this.#letExpire(holder.accountId, [holder]);
+  }
+
   /** Stops renewing. Leases still held are those of kept places: they expire `keepMs` from now, like the places. */
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#renewals.close();
     this.#notes.close();
-    const leaving = [...this.#held].map(([accountId, holders]) => {
-      const pairs = [...holders.keys()].flatMap(({ peer, connectionId }) => [peer, connectionId]);
-      const options = { keys: leaseKeys(accountId), arguments: [String(this.#keepMs), ...pairs] };
-      return this.#tryTo(accountId, 'expiry of leases not set', () =>
-        this.#redis.run((client) => client.letLeasesExpire(options)),
-      );
-    });
+    const leaving = [...this.#held].map(([accountId, holders]) =>
+      this.#letExpire(accountId, [...holders.keys()]),
+    );
     // All at once, so that a Redis that hangs delays the end of this process only once.
     await Promise.all(leaving);
     this.#held.clear();
+  }
+
+  async #letExpire(accountId: number, holders: LeaseHolder[]): Promise<void> {
+    const pairs = holders.flatMap(({ peer, connectionId }) => [peer, connectionId]);
+    const options = { keys: leaseKeys(accountId), arguments: [String(this.#keepMs), ...pairs] };
+    await this.#tryTo(accountId, 'expiry of leases not set', () =>
+      this.#redis.run((client) => client.letLeasesExpire(options)),
+    );
   }
 
   #holds(holder: LeaseHolder): boolean {

@@ -122,6 +122,29 @@ test('close(): places and settings are kept for the given time, also if it is mu
   expect(resumed).toMatchObject(asResumed);
 });
 
+test('letExpire(): lease, place and settings are renewed no more, and last for the given time', async () => {
+  await using leases = await openTwo(1500);
+  const alice = holder('first');
+  await leases.one.admit(alice, 5, false, muted);
+  await leases.one.savePlace(alice, kitchen);
+  const askedMs = await leases.wallMs();
+  await leases.one.letExpire(alice);
+  const setMs = await leases.wallMs();
+  const [leasesKey] = leaseKeys(1) as [string];
+  const expiresMs = Number(
+    await leases.redis.run((client) => client.zScore(leasesKey, alice.peer)),
+  );
+  expect(expiresMs).toBeGreaterThanOrEqual(askedMs + 1500);
+  expect(expiresMs).toBeLessThanOrEqual(setMs + 1500);
+  const session = { sessionId: 's', settings: '' };
+  const again = holder('again');
+  expect(await leases.other.admit(again, 5, false, session)).toMatchObject(asResumed);
+  await leases.other.letExpire(again);
+  await eventually('it has run out', async () => (await leases.one.count(1)) === 0);
+  const { lastPlace, isResumed } = await leases.other.admit(holder('late'), 5, false, session);
+  expect({ lastPlace, isResumed }).toEqual({ lastPlace: undefined, isResumed: false });
+});
+
 test('leases are in order, also when Redis has lost all', async () => {
   await using leases = await openTwo();
   const orders: number[] = [];

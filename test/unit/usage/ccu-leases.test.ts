@@ -10,17 +10,21 @@ const { leases: timings } = DEFAULT_TIMINGS;
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
 
+type Command = { keys: string[]; arguments: string[] };
+
 /** Leases in a Redis that grants every lease, until it is away. */
 function open() {
   const redis = { isAway: false };
   const written: string[] = [];
+  const expirations: string[][] = [];
   const client = {
     admitLease: () => Promise.resolve([1, 1, null, 0, '', 1]),
     renewLeases: ({ keys: [key] }: { keys: string[] }) => {
       written.push(`renewed ${key}`);
       return Promise.resolve([[], [], [], []]);
     },
-    letLeasesExpire: ({ keys: [key] }: { keys: string[] }) => {
+    letLeasesExpire: ({ keys: [key], arguments: words }: Command) => {
+      expirations.push(words);
       written.push(`expiring ${key}`);
       return Promise.resolve();
     },
@@ -34,7 +38,7 @@ function open() {
   const log = { warn } as unknown as FastifyBaseLogger;
   const leases = new CcuLeases(store, log, () => {}, timings, 60_000);
   const warnings = () => warn.mock.calls.map(([, message]) => message);
-  return { redis, leases, warnings, written };
+  return { redis, leases, warnings, written, expirations };
 }
 
 const holder = (peer: string) => ({ accountId: 1, peer, connectionId: `of ${peer}` });
@@ -67,4 +71,14 @@ test('a renewal that is under way when the leases are closed renews no further o
   await leases.close();
   await vi.advanceTimersByTimeAsync(0);
   expect(written.slice(1)).toEqual([1, 2].map((id) => `expiring ${leaseExpiriesKey(id)}`));
+});
+
+test('a lease that is left to expire lasts for as long as places are kept, and is renewed no more', async () => {
+  const { leases, written, expirations } = open();
+  const alice = holder('alice');
+  await leases.admit(alice, 5, false);
+  await leases.letExpire(alice);
+  expect(expirations).toEqual([['60000', 'alice', 'of alice']]);
+  await vi.advanceTimersByTimeAsync(timings.renewEveryMs);
+  expect(written).toEqual([`expiring ${leaseExpiriesKey(1)}`]);
 });
