@@ -45,7 +45,9 @@ export class DeadNodes {
   /** Returns the silence after which a node is dead, ms. */
   #limitOf(keepMs: number | undefined): number {
     const { deadAfterMs, leaveHoldMs } = this.#timings;
-    // The node to which a peer came at the last moment reports its join meanwhile.
-    return keepMs === undefined ? deadAfterMs : keepMs + leaveHoldMs;
+    if (keepMs === undefined) return deadAfterMs;
+    // The node to which a peer came at the last moment reports its join meanwhile. A jump of the
+    // clock counts as half of `deadAfterMs`, which must not be enough.
+    return Math.max(keepMs + leaveHoldMs, deadAfterMs / 2 + 1);
   }
 }

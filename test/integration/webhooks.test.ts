@@ -426,12 +426,12 @@ describe('two nodes', () => {
 
   test('a node that ends counts no longer than it keeps places, although a silent one would', async () => {
     const { redis, receiver, id } = await openHook();
-    await openWorker(redis, { sweepEveryMs: 50, leaveHoldMs: 50 });
+    await openWorker(redis, { sweepEveryMs: 50, deadAfterMs: 10_000, leaveHoldMs: 50 });
     const node = await openNode(redis, { keepMs: 50 });
     node.peerJoined(id, 'a', 'ada', 'websocket');
     await untilTaken(receiver, 2);
     await node.close();
-    await untilTaken(receiver, 4, 10_000);
+    await untilTaken(receiver, 4, 9000);
     expect(receiver.story).toEqual(VISIT);
   });
 
