@@ -247,8 +247,8 @@ export const webhookPeersKey = (accountId: number, room: string) =>
 export const webhookLatestNodesKey = (accountId: number, room: string) =>
   `${WEBHOOK_PREFIX}latest:${accountId}\n${room}`;
 /**
- * Hash: peer → its event when it left that node, while another still holds it. Writers: gateways; usage workers, when the
- * node is dead. Expiry: fields when the peer joins again or left all nodes.
+ * Hash: peer → its event when it left that node, while another still holds it; the next join of the peer tells it. Writers:
+ * gateways; usage workers, when the node is dead. Expiry: fields when the peer joins again or left all nodes.
  */
 export const webhookLeftPeersKey = (accountId: number, room: string) =>
   `${WEBHOOK_PREFIX}left:${accountId}\n${room}`;

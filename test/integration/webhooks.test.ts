@@ -229,6 +229,24 @@ describe('two nodes', () => {
     expect(times).toEqual([0, 0, 2, 2, 3, 3, 4, 5, 6]);
   });
 
+  test('a peer that left and came again on the node that still holds it is told to have done so', async () => {
+    const { redis, receiver, id } = await openHook();
+    const store = await openWebhookStore(redis);
+    const ada = { accountId: id, room: 'a', peer: 'ada', kind: 'websocket' } as const;
+    const wallMs = Date.now();
+    for (const node of ['one', 'other']) await store.register(node);
+    await store.tell('one', [{ number: 1, change: joined(ada, wallMs) }], 0);
+    await store.tell('other', [{ number: 1, change: joined(ada, wallMs + 1) }], 0);
+    await store.tell('other', [{ number: 2, change: left(ada, 'left', wallMs + 2) }], 0);
+    await store.tell('one', [{ number: 2, change: joined(ada, wallMs + 3) }], 0);
+    await store.tell('one', [{ number: 3, change: left(ada, 'left', wallMs + 4) }], 0);
+    await openWorker(redis);
+    await untilTaken(receiver, 8);
+    expect(receiver.story).toEqual([...VISIT, ...VISIT]);
+    const times = receiver.taken.map(({ event }) => Date.parse(event.created_at) - wallMs);
+    expect(times).toEqual([0, 0, 2, 2, 3, 3, 4, 4]);
+  });
+
   test('the leave of a peer that was elsewhere only for a moment is told after the hold', async () => {
     const { redis, receiver, id } = await openHook();
     await openWorker(redis);
@@ -320,7 +338,7 @@ describe('two nodes', () => {
         if (isJoin) latest.set(peer, node);
         if (isJoin || !isThere(`${peer}/`)) gone.delete(peer);
         else if (wasHere && latest.get(peer) === node) gone.add(peer);
-        if (isJoin && !wasHere && wasGone) {
+        if (isJoin && wasGone) {
           const isAlone = [...model].every((who) => who.startsWith(`${peer}/`));
           expected.push('peer_left', ...(isAlone ? ['room_ended', 'room_started'] : []));
           expected.push('peer_joined');

@@ -5,8 +5,8 @@ before change nothing.
 KEYS[1]  prefix of webhooks
 ARGV[1]  node
 ARGV[2]  JSON of an array of changes: number, or 0 if telling it again does no harm; `join`, `again`, `leave` or `once`; place; then
-         peer, kind, event of the peer, event of the room, and for `join` the event of the room's end before it; or key, expiry in
-         ms since 1970, event
+         peer, kind, event of the peer, event of the room, and for `join` and `again` the event of the room's end before it, which
+         `again` does not use; or key, expiry in ms since 1970, event
 ARGV[3]  number of changes that were given up before these
 ARGV[4]  1 if the node is dead, and its peers are taken out
 ARGV[5]  maximum number of events of an account that wait
@@ -49,22 +49,23 @@ local function join(place, peer, kind, peerEvent, roomEvent, endEvent)
   local isKnown = redis.call('HSETNX', node, place .. '\n' .. peer, kind) == 0
   local peers, left = prefix .. 'peers:' .. place, prefix .. 'left:' .. place
   local earlier = redis.call('HGET', left, peer)
-  -- A known one may be back from another node, while its leave from here was held back.
+  -- A node that knows it may be the one that still holds it: its leave from there was held back.
   redis.call('HDEL', left, peer)
   redis.call('HSET', prefix .. 'latest:' .. place, peer, ARGV[1])
-  if isKnown then return takeFromDeparted(place, peer) end
   -- It had left the node to which it came last, and comes anew; a node that has not said so yet still holds it.
   local isBack = earlier and endEvent
+  if isKnown and not isBack then return takeFromDeparted(place, peer) end
   local isFirst = redis.call('EXISTS', peers) == 0
   if isBack then
     isFirst = redis.call('HLEN', peers) == 1
     tellLeft(place, earlier, endEvent, isFirst)
   end
   if isFirst then tell(place, roomEvent) end
-  if redis.call('HINCRBY', peers, peer, 1) == 1 or isBack then tell(place, peerEvent) end
+  local isNew = not isKnown and redis.call('HINCRBY', peers, peer, 1) == 1
+  if isNew or isBack then tell(place, peerEvent) end
   takeFromDeparted(place, peer)
 end
--- A node that tells what it holds under another name; nobody came.
+-- A node that tells what it holds under another name; nobody came, so that no room ended before.
 local function again(place, peer, kind, peerEvent, roomEvent) join(place, peer, kind, peerEvent, roomEvent) end
 local function leave(place, peer, kind, peerEvent, roomEvent)
   if redis.call('HDEL', node, place .. '\n' .. peer) == 0 then return end
