@@ -35,8 +35,9 @@ export async function openSession(client: NewClient, parts: SessionOpeningParts)
     const wallMs = parts.clock.wallMs();
     const { total_minutes: _used, ...limits } = await readSummary(usage, leases, account, wallMs);
     // A client that this node refuses keeps its connection to another node, which the announcement
-    // would end.
+    // would end; one that is refused during the announcement (a drain begins) loses it.
     parts.drain.check();
+    takeover.checkNewest(lease.holder, lease.order);
     if (isGone(client)) return lease.withdraw();
     await takeover.arrived(lease.holder, lease.order, client.credentials.grant);
     // Redis answers all clients that connect at once in the same turn of the event loop.

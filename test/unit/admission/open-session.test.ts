@@ -70,6 +70,15 @@ test('a client that is refused is not announced: its connection to another node 
   expect(done).toEqual(['withdrawn']);
 });
 
+test('a client that has made a newer connection meanwhile is not announced', async () => {
+  const { parts, client, node, summary, done } = openAdmission();
+  const opened = openSession(client, parts);
+  node.hasNewer = true;
+  summary.resolve(0);
+  await expect(opened).rejects.toThrow('newer');
+  expect(done).toEqual(['withdrawn']);
+});
+
 test('a client whose minutes cannot be read is not announced', async () => {
   const { parts, client, summary, done } = openAdmission();
   const opened = openSession(client, parts);
