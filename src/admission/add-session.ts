@@ -40,9 +40,10 @@ export function addSession(
     sessions.delete(session);
     const owner = { account: session.account, keyId, signedBy, sessionId };
     const kept = { settings, saveSettings, log, reason, release: lease.release };
+    const hasKeptPlace = () => places.get(account.id, query.peer) || reporter.isKeptElsewhere();
     if (place) places.keep({ ...owner, ...place, ...kept });
-    // A release would remove the place that the other node keeps, too.
-    else if (mayComeBack && reporter.isKeptElsewhere()) lease.letExpire();
+    // A release would remove the place of the connection before from Redis, too.
+    else if (mayComeBack && hasKeptPlace()) lease.letExpire();
     else lease.release(mayComeBack ? places.keepMs : 0);
   };
   const session: Session = new Session(socket, {

@@ -18,6 +18,18 @@ async function open(resumeMs = 2 * SOON_MS, timings: TimingOverrides = {}) {
   return { other: other!, bob, alice };
 }
 
+type Client = Awaited<ReturnType<typeof openStore>>['client'];
+
+/** Waits until the lease of alice lasts as long as a place, longer than a renewed one. */
+async function untilKept(client: Client): Promise<void> {
+  const [holders] = await client.keys('*ccu:*:holders');
+  const leases = holders!.replace(/:holders$/, '');
+  await eventually('the lease lasts as long as a place', async () => {
+    const leftMs = Number(await client.zScore(leases, 'alice')) - Date.now();
+    return leftMs > DEFAULT_TIMINGS.leases.leaseMs + 5000;
+  });
+}
+
 test('it joins another room while its old connection still seems to live: it leaves the first', async () => {
   const { other, bob, alice } = await open();
   const again = await connect(other, { peer: 'alice', room: 'b' });
@@ -86,14 +98,27 @@ test('it is lost on the second node before it has joined there: a third node sti
   const again = await connect(second!, { room: '__lobby__', session_id, resume_token });
   expect(await again.next('welcome')).toMatchObject({ resumed: true });
   again.vanish();
-  const [holders] = await client.keys('*ccu:*:holders');
-  const leases = holders!.replace(/:holders$/, '');
-  await eventually('its lease lasts as long as a place, longer than a renewed one', async () => {
-    const leftMs = Number(await client.zScore(leases, 'alice')) - Date.now();
-    return leftMs > DEFAULT_TIMINGS.leases.leaseMs + 5000;
-  });
+  await untilKept(client);
   const back = await connect(third!, { room: '__lobby__', session_id, resume_token });
   expect(await back.next('welcome')).toMatchObject({ resumed: true });
+  expect(await back.ask({ type: 'leave' }, 'left')).toMatchObject({ room: 'a', reason: 'left' });
+  expect(await bob.next('peer_left', 0, SOON_MS)).toMatchObject({ peer: 'alice', reason: 'left' });
+});
+
+test('a fresh session is lost in the lobby of the node that keeps the place: another node still knows the place', async () => {
+  const redis = await openRedis();
+  const { client } = await openStore(redis);
+  const [one, other] = await openNodes(2, { RESUME_MS: `${2 * SOON_MS}` }, redis);
+  const bob = await enter(one!, 'bob');
+  const alice = await enter(one!, 'alice');
+  await bob.next('peer_joined');
+  alice.vanish();
+  const fresh = await connect(one!, { peer: 'alice', room: '__lobby__' });
+  await fresh.next('welcome');
+  fresh.vanish();
+  await untilKept(client);
+  const back = await connect(other!, { peer: 'alice', room: '__lobby__' });
+  await back.next('welcome');
   expect(await back.ask({ type: 'leave' }, 'left')).toMatchObject({ room: 'a', reason: 'left' });
   expect(await bob.next('peer_left', 0, SOON_MS)).toMatchObject({ peer: 'alice', reason: 'left' });
 });
