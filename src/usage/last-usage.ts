@@ -119,7 +119,7 @@ export class LastUsage {
     await rm(file, { force: true });
     this.#log.warn({ file, peerSeconds: secondsIn(recent) }, 'usage of an earlier process written');
     if (old.length === 0) return;
-    this.#log.error({ file, peerSeconds: secondsIn(old) }, 'usage lost: older than two days');
+    this.#log.error({ file, peerSeconds: secondsIn(old) }, 'usage lost: older than 47 hours');
   }
 
   async #tryToWrite(counts: MinuteCount[]): Promise<unknown> {

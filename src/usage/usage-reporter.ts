@@ -89,12 +89,16 @@ export class UsageReporter {
     await this.#store.write(recent, (part) => this.#meter.written(part));
   }
 
-  /** Gives up the counts that are too old to be written. @returns the others */
+  /**
+   * Gives up the counts that are too old to be written. A count is that of its whole minute here, of which a part may be written already,
+   * so that the logged seconds are the most that can be lost.
+   * @returns the others
+   */
   #giveUpOld(minuteCounts: MinuteCount[]): MinuteCount[] {
     const { recent, old } = splitByAge(minuteCounts, this.#clock.wallMs());
     if (old.length === 0) return recent;
     this.#meter.written(old);
-    this.#log.error({ peerSeconds: secondsIn(old) }, 'usage lost: older than two days');
+    this.#log.error({ peerSeconds: secondsIn(old) }, 'usage lost: older than 47 hours');
     return recent;
   }
 }

@@ -134,7 +134,7 @@ test('LastUsage.writeLeft() two days later writes nothing, because Redis may cou
   const store = refusing(0);
   await lastOf(store, folder).writeLeft(NOW_MS + 48 * HOUR_MS);
   expect(store.written).toEqual([]);
-  const message = 'usage lost: older than two days';
+  const message = 'usage lost: older than 47 hours';
   expect(error).toHaveBeenLastCalledWith(expect.objectContaining({ peerSeconds: 120.5 }), message);
   expect(await filesIn(folder)).toEqual([]);
 });

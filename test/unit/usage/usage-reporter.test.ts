@@ -180,7 +180,7 @@ test.each(['report', 'close'] as const)(
     pass(1000);
     await reporter[call]();
     expect(written.map((field) => field.split('|')[1])).toEqual(['new']);
-    expect(error.mock.calls).toEqual([[{ peerSeconds: 3 }, 'usage lost: older than two days']]);
+    expect(error.mock.calls).toEqual([[{ peerSeconds: 3 }, 'usage lost: older than 47 hours']]);
     error.mockClear();
     await reporter.close();
     expect(error).not.toHaveBeenCalled();
