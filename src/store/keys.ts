@@ -63,8 +63,7 @@ export const limitPrefix = (limiter: string) => `${KEY_PREFIX}limit:${limiter}`;
  */
 export const leaseExpiriesKey = (accountId: number) => `${KEY_PREFIX}ccu:${accountId}`;
 /**
- * Hash: peer → connection. Writers: gateways. Expiry: two leases, or `RESUME_MS` after a node or a client has left, if that is
- * longer.
+ * Hash: peer → connection. Writers: gateways. Expiry: two leases, or `RESUME_MS` after a node or a client has left, if longer.
  */
 export const leaseHoldersKey = (accountId: number) => `${KEY_PREFIX}ccu:${accountId}:holders`;
 /**

@@ -148,9 +148,8 @@ export class Webhooks {
   }
 
   /**
-   * Writes the remaining changes, if Redis is connected. Peers whose leave is held or could not be written are removed soon if
-   * this node keeps no places. Otherwise they are removed with those whose places are kept, when these are no longer kept, unless
-   * they are on another node by then.
+   * Writes the remaining changes, if Redis is connected. Peers whose leave is held or could not be written are removed soon, or
+   * with those whose places are kept here, when these are no longer kept, unless they are on another node by then.
    */
   async close(): Promise<void> {
     clearInterval(this.#timer);
