@@ -59,7 +59,7 @@ export function openReserves(
   const supplies = suppliesOf({
     onFreeDescriptors: (free) => connectionLimit.allow(free),
     mediaWorkerPids: () => pool.pids,
-    rtc: { countTaken: () => pool.lackingPort, ports: settings.MEDIA_WORKERS },
+    rtc: { countTaken: () => pool.countLackingPort(), ports: settings.MEDIA_WORKERS },
     pipes: {
       count: () => cluster.countPipePorts(),
       // All processes of the machine share the range.

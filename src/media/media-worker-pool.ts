@@ -47,8 +47,8 @@ export class MediaWorkerPool {
     return this.#running.map(({ pid }) => pid);
   }
 
-  /** Number of media workers that cannot be started because other programs have their WebRTC ports. */
-  get lackingPort(): number {
+  /** Counts the media workers that cannot be started because other programs have their WebRTC ports. */
+  countLackingPort(): number {
     return this.#slots.filter(({ lacksPort }) => lacksPort).length;
   }
 

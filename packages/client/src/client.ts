@@ -14,7 +14,7 @@ import { TransportChooser } from './transport-chooser.ts';
 const TRANSPORTS: readonly Transport[] = ['webrtc', 'websocket'];
 const MAX_GAIN = 4;
 /** Some of the names that no peer can have: with those that are too long, all that the gateway refuses a volume for. */
-const NO_NAME = /^$|^__|^\.\.?$|[\p{Cc}\p{Cs}]/u;
+const IMPOSSIBLE_NAME = /^$|^__|^\.\.?$|[\p{Cc}\p{Cs}]/u;
 const MAX_NAME_CHARACTERS = 128;
 
 /**
@@ -205,7 +205,7 @@ export class PartylineClient {
    * @throws {RequestError}
    */
   async setVolume(peer: string, gain: number): Promise<void> {
-    if (NO_NAME.test(peer) || Array.from(peer).length > MAX_NAME_CHARACTERS)
+    if (IMPOSSIBLE_NAME.test(peer) || Array.from(peer).length > MAX_NAME_CHARACTERS)
       throw new RangeError('`peer` must be a name that a peer can have.');
     if (!(gain >= 0 && gain <= MAX_GAIN))
       throw new RangeError(`\`gain\` must be between 0 and ${MAX_GAIN}.`);

@@ -219,8 +219,8 @@ export class Connection {
 /** Returns whether the gateway may close with a close code for an `error`: a newer gateway may have errors that are not known here. */
 function mayCloseWith(code: string, closeCode: number): boolean {
   const closeCodes: Partial<Record<string, number>> = CLOSE_CODES;
-  const own = closeCodes[code];
-  return own === undefined ? closeCode >= 4000 : own === closeCode;
+  const knownCloseCode = closeCodes[code];
+  return knownCloseCode === undefined ? closeCode >= 4000 : knownCloseCode === closeCode;
 }
 
 const disconnected = () =>

@@ -53,7 +53,7 @@ export class DecodedIngest implements Ingest {
   #frames: Frame[] = [];
   readonly #heads = new StreamBudget(HEADS, 'Recordings begin too often.');
   /** Budget of the encoders and resamplers that are opened, one for each change of the rate. */
-  readonly #rates = new StreamBudget(RECORDINGS, 'The format changes too often.');
+  readonly #rateChanges = new StreamBudget(RECORDINGS, 'The format changes too often.');
   #unreadBytes = 0;
   #silentJobs = 0;
   #atMs = 0;
@@ -190,7 +190,7 @@ export class DecodedIngest implements Ingest {
 
   async #encoderFor(rateHz: number): Promise<SampleEncoder | undefined> {
     if (this.#encoder?.rateHz === rateHz) return this.#encoder.encoder;
-    this.#rates.spend(this.#atMs);
+    this.#rateChanges.spend(this.#atMs);
     this.#encoder?.encoder.close();
     this.#encoder = undefined;
     const before = this.#before;

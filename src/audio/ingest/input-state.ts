@@ -67,7 +67,7 @@ export type DoubtingState = {
 /** Message that waits for its turn. */
 export type WaitingMessage = TimedMessage & {
   /** True for a message that was held until its format was known: it is not checked again. */
-  isKnown: boolean;
+  isFormatKnown: boolean;
 };
 
 /** Maximum bytes of a file that are kept until it has sound. */

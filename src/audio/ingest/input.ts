@@ -124,8 +124,8 @@ export class AudioInput {
     this.#events = events;
     this.#isDeclared = declared !== 'auto';
     this.#waiting = new HeldAudio(
-      ({ message, atMs, isKnown }) =>
-        isKnown ? this.#readHeld({ message, atMs }) : this.#read(message, atMs),
+      ({ message, atMs, isFormatKnown }) =>
+        isFormatKnown ? this.#readHeld({ message, atMs }) : this.#read(message, atMs),
       turn,
     );
     this.#state = { name: 'detecting', detector: new FormatDetector(0, turns) };
@@ -157,7 +157,7 @@ export class AudioInput {
   /** Processes one message of at least one byte. */
   push(message: Buffer, nowMs: number): void {
     if (this.#waiting.isEmpty) this.#read(message, nowMs);
-    else this.#waiting.hold({ message, atMs: nowMs, isKnown: false });
+    else this.#waiting.hold({ message, atMs: nowMs, isFormatKnown: false });
   }
 
   /** Reads a message of at least one byte whose audio is dropped, because the client was in no room: later messages may depend on it. */
@@ -314,7 +314,7 @@ export class AudioInput {
 
   /** Hands on messages that were held until their format was known, before those that wait, in the client's turns. */
   #ingestHeld(held: readonly TimedMessage[]): void {
-    this.#waiting.holdFirst(held.map((each) => ({ ...each, isKnown: true })));
+    this.#waiting.holdFirst(held.map((each) => ({ ...each, isFormatKnown: true })));
     this.#waiting.drain();
   }
 
@@ -367,8 +367,8 @@ export class AudioInput {
       this.#weighAgain(doubting, message, atMs);
       return;
     }
-    if (look === 'changed' && !open.file) open.check.lookSoon();
-    if (look === 'other') open.check.lookAnew();
+    if (look === 'other_shape' && !open.file) open.check.lookSoon();
+    if (look === 'other_content') open.check.lookAnew();
     const isDue = atMs >= open.check.dueAtMs;
     const found = typeof look === 'object' ? look : undefined;
     // Samples after an unknown format begin with this message: the earlier bytes must not shift

@@ -10,6 +10,8 @@ const AUDIBLE_FLOAT = 1e-6;
 const LEAST_AUDIBLE_SHARE = 0.1;
 /** Maximum share of floats that are no samples. */
 const MOST_ABSURD_SHARE = 0.01;
+/** Maximum share of floats that are no samples among the few that {@link areAbsurdFloats} reads. */
+const MOST_ABSURD_SHARE_AT_A_GLANCE = 0.05;
 /** Absolute value above which a sample may be one of a sound that was made almost silent. */
 const FAINT_FLOAT = 1e-13;
 /** Minimum share of such samples and zeros in an almost silent sound. */
@@ -84,14 +86,11 @@ export function areOddFloats(
   );
 }
 
-/** Maximum share of floats that do not occur in sound, of the few that are looked at. */
-const MOST_ABSURD_SHARE_OF_FEW = 0.05;
-
 /** Returns true for bytes that are no floats of sound, because too many are too large or too small. */
 export function areAbsurdFloats(bytes: Buffer): boolean {
   let absurd = 0;
   for (let at = 0; at + 4 <= bytes.length; at += 4) {
     if (!isFloatSample(bytes.readFloatLE(at))) absurd += 1;
   }
-  return absurd * 4 > bytes.length * MOST_ABSURD_SHARE_OF_FEW;
+  return absurd * 4 > bytes.length * MOST_ABSURD_SHARE_AT_A_GLANCE;
 }

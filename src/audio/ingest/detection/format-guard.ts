@@ -5,7 +5,7 @@ import type { Detection } from './explanations.ts';
  * so that the format should be weighed from this message on; hardly of the format, so that listeners should not hear it before that; or the
  * format to which the stream has changed.
  */
-export type Look = 'as_before' | 'changed' | 'other' | 'wrong' | Detection;
+export type Look = 'as_before' | 'other_shape' | 'other_content' | 'wrong' | Detection;
 
 /** Checks each message of a stream whose format was detected. The hot path: takes some microseconds per message, on average. */
 export type FormatGuard = {

@@ -61,29 +61,29 @@ export class OpaqueGuard implements FormatGuard {
   #last: readonly number[] = [];
   #lastShare = 0;
   /** Codecs as which the last reading differed from the usual, a bit each. */
-  #lastOthers = 0;
+  #lastOtherCodecs = 0;
   #readAtMs = -Infinity;
   #alarmAtMs = -Infinity;
   readonly #alarms = new TokenBucket(ALARMS, 0);
 
   learn(message: Buffer, atMs: number): void {
-    this.#beginsAsOpus(message);
-    this.#isOther(message, atMs);
+    this.#noteBeginning(message);
+    this.#noteContent(message, atMs);
   }
 
   look(message: Buffer, _startsAtBytes: number, atMs: number): Look {
-    const mayBeOpus = this.#beginsAsOpus(message);
-    const isOther = this.#isOther(message, atMs);
+    const mayBeOpus = this.#noteBeginning(message);
+    const isOther = this.#noteContent(message, atMs);
     // A check for Opus began with the first packets; another one would find it later.
     const areAlike = this.#configuration !== -1 && this.#alike >= ALIKE_PACKETS;
-    if (isOther && !areAlike && this.#mayAlarm(atMs)) return 'other';
-    return mayBeOpus ? 'changed' : 'as_before';
+    if (isOther && !areAlike && this.#mayAlarm(atMs)) return 'other_content';
+    return mayBeOpus ? 'other_shape' : 'as_before';
   }
 
   reassure(): void {}
 
   /** Returns true for the last of a number of consecutive messages that begin as equal Opus packets. */
-  #beginsAsOpus(message: Buffer): boolean {
+  #noteBeginning(message: Buffer): boolean {
     const configuration = opusPacketSamples(message) === undefined ? -1 : message[0]! >> 2;
     this.#alike = configuration === this.#configuration ? this.#alike + 1 : 1;
     this.#configuration = configuration;
@@ -91,12 +91,12 @@ export class OpaqueGuard implements FormatGuard {
   }
 
   /** Returns true if the content of a message, with that of short ones before it, and the content before it differ from those of earlier messages. */
-  #isOther(message: Buffer, atMs: number): boolean {
+  #noteContent(message: Buffer, atMs: number): boolean {
     // Digital silence is of any format, and is not heard.
     if (isDigitalSilence(message)) return false;
     if (atMs - this.#keptAtMs > FOLLOWING_MS) this.#keptBytes = 0;
     // A reading that differed is compared with the next at once.
-    const isEarly = this.#lastOthers === 0 && atMs - this.#readAtMs < LEAST_BETWEEN_READS_MS;
+    const isEarly = this.#lastOtherCodecs === 0 && atMs - this.#readAtMs < LEAST_BETWEEN_READS_MS;
     if (this.#keptBytes === 0 && isEarly) return false;
     this.#keptBytes += message.copy(this.#kept, this.#keptBytes);
     this.#keptAtMs = atMs;
@@ -112,26 +112,26 @@ export class OpaqueGuard implements FormatGuard {
    */
   #read(bytes: Buffer, atMs: number, isLong: boolean): boolean {
     const bits = READINGS.map((codec) => bitsOf(bytes, codec));
-    const others = this.#othersOf(bits);
-    const isOther = (isLong ? others : others & this.#lastOthers) !== 0;
+    const otherCodecs = this.#otherCodecsOf(bits);
+    const isOther = (isLong ? otherCodecs : otherCodecs & this.#lastOtherCodecs) !== 0;
     this.#followLast();
     this.#reads += 1;
     const followed = (atMs - this.#readAtMs) / FOLLOWING_MS;
     this.#lastShare = Math.min(1, Math.max(1 / this.#reads, followed));
     this.#last = bits;
-    this.#lastOthers = others;
+    this.#lastOtherCodecs = otherCodecs;
     this.#readAtMs = atMs;
     return isOther;
   }
 
   /** Returns the codecs as which bits differ from the usual, a bit each. */
-  #othersOf(bits: readonly number[]): number {
-    let others = 0;
+  #otherCodecsOf(bits: readonly number[]): number {
+    let otherCodecs = 0;
     for (const [i, usual] of this.#usual.entries()) {
       const leastDifference = OTHER_BY_BITS + OTHER_BY_DEVIATIONS * this.#deviations[i]!;
-      if (Math.abs(bits[i]! - usual) > leastDifference) others |= 1 << i;
+      if (Math.abs(bits[i]! - usual) > leastDifference) otherCodecs |= 1 << i;
     }
-    return others;
+    return otherCodecs;
   }
 
   /** Lets the usual bits follow those of the last reading. */

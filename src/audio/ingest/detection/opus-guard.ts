@@ -98,6 +98,6 @@ export class OpusGuard implements FormatGuard {
   #isOdd(): Look {
     const isSecond = this.#sinceOdd <= ODD_WITHIN;
     this.#sinceOdd = 0;
-    return isSecond ? 'wrong' : 'changed';
+    return isSecond ? 'wrong' : 'other_shape';
   }
 }

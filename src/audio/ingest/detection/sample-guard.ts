@@ -107,7 +107,7 @@ export class SampleGuard implements FormatGuard {
     } else if (this.#suspect.length > 0) {
       this.#suspect = [];
     }
-    return this.#hasRisen(level) ? 'changed' : 'as_before';
+    return this.#hasRisen(level) ? 'other_shape' : 'as_before';
   }
 
   reassure(): void {
