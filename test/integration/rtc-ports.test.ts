@@ -98,7 +98,7 @@ async function expectBrowserLetIn(node: TestGateway): Promise<void> {
   });
 }
 
-test('the only one: calls go on, newcomers are refused, a further room is too, and all is well when it is given back', async () => {
+test('the port of the only media worker is taken: calls go on, newcomers are refused, a further room is too, and all is well when it is given back', async () => {
   const { node, port } = await openWorkers(1);
   const [ada, bob] = [await enter(node, 'ada'), await enter(node, 'bob')];
   const giveBack = await losePort(node, port);
@@ -128,7 +128,7 @@ test('the only one: calls go on, newcomers are refused, a further room is too, a
   await expectHeard(ada, bob);
 });
 
-test('one of two: rooms open on the other, newcomers are let in, and it is told that one is missing', async () => {
+test('the port of one of two media workers is taken: rooms open on the other, newcomers are let in, and it is told that one is missing', async () => {
   const { node, port } = await openWorkers(2);
   const giveBack = await losePort(node, port);
   await untilMetric(node, 'resource_free_ratio{resource="ports"}', 0.5);

@@ -197,7 +197,7 @@ describe('two nodes', () => {
     expect(event).toMatchObject({ reason: 'closed' });
   });
 
-  test('a peer that left and came again while a former node still holds it is told to have done so', async () => {
+  test('the leave and the new join of a peer that a former node still holds are both told', async () => {
     const { redis, receiver, id } = await openHook();
     const store = await openWebhookStore(redis);
     const [ada, bob] = ['ada', 'bob'].map(
@@ -229,7 +229,7 @@ describe('two nodes', () => {
     expect(times).toEqual([0, 0, 2, 2, 3, 3, 4, 5, 6]);
   });
 
-  test('a peer that left and came again on the node that still holds it is told to have done so', async () => {
+  test('the leave of a peer and its new join on the node that still holds it are both told', async () => {
     const { redis, receiver, id } = await openHook();
     const store = await openWebhookStore(redis);
     const ada = { accountId: id, room: 'a', peer: 'ada', kind: 'websocket' } as const;
@@ -442,7 +442,7 @@ describe('two nodes', () => {
     expect(keys.filter((key) => /nodes|departed|dead|node:/.test(key))).toEqual([]);
   });
 
-  test('a node that ends counts no longer than it keeps places, although a silent one would', async () => {
+  test('a node that ends and keeps places for a moment counts for half as long as a silent one', async () => {
     const { redis, receiver, id } = await openHook();
     await openWorker(redis, { sweepEveryMs: 50, deadAfterMs: 10_000, leaveHoldMs: 50 });
     const node = await openNode(redis, { keepMs: 50 });

@@ -54,7 +54,7 @@ test.each(['another node', 'this node'])(
   },
 );
 
-test('a kept place that is announced while its peer has none elsewhere counts', () => {
+test('a kept place that is announced while its peer has no other connection counts', () => {
   const { members } = openMembers();
   members.updateRemote('one', [bobAt('p', true)], new Map());
   expect(members.has('bob')).toBe(true);

@@ -119,9 +119,9 @@ describe('Opus in', () => {
   });
 
   test.each([
-    ['after a stall of 8 s, of 2.5 ms', '1022', 0x80, 3200, 3200],
-    ['of 120 ms, 1000 at once: those of 12 s', '10221022', 0x19, 1000, 100],
-  ])('push() of packets %s', async (_name, hex, toc, count, handedOn) => {
+    ['3200 packets of 2.5 ms, after a stall of 8 s: all are handed on', '1022', 0x80, 3200, 3200],
+    ['1000 packets of 120 ms at once: those of 12 s are handed on', '10221022', 0x19, 1000, 100],
+  ])('push() of %s', async (_name, hex, toc, count, handedOn) => {
     const { ingest, packets } = await open();
     const packet = Buffer.concat([Buffer.of(toc), Buffer.from(hex, 'hex')]);
     const before = counters.dropped.too_fast;

@@ -165,7 +165,7 @@ test('stalls that have come again, and come no more, are forgotten after ten min
   expect(delaysMs.at(-1)).toBeLessThan(65);
 });
 
-test('stalls that have come again are forgotten after ten minutes of a room in which a fifth of the time is said something', () => {
+test('stalls that have come again are forgotten after ten minutes in a room in which somebody speaks for a fifth of the time', () => {
   const words = Array.from({ length: 152 }, (_, word) =>
     packets(
       50,
