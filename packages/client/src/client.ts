@@ -206,7 +206,9 @@ export class PartylineClient {
    */
   async setVolume(peer: string, gain: number): Promise<void> {
     if (IMPOSSIBLE_NAME.test(peer) || Array.from(peer).length > MAX_NAME_CHARACTERS)
-      throw new RangeError('`peer` must be a name that a peer can have.');
+      throw new RangeError(
+        `\`peer\` must have 1 to ${MAX_NAME_CHARACTERS} characters, none of them a control character, and must not be \`.\` or \`..\`, or begin with \`__\`.`,
+      );
     if (!(gain >= 0 && gain <= MAX_GAIN))
       throw new RangeError(`\`gain\` must be between 0 and ${MAX_GAIN}.`);
     const { volumes } = this.#settings;

@@ -33,7 +33,9 @@ export function flacSoundOf({ samples, rateHz }: FlacHeader): {
 } {
   if (samples > MAX_FRAME_SAMPLES) throw new Error('A frame has too many samples.');
   if (!rateHz) throw new Error('A frame does not say its rate.');
-  if (rateHz < MIN_RATE_HZ || rateHz > MAX_RATE_HZ) throw new Error(`A frame has ${rateHz} Hz.`);
+  if (rateHz < MIN_RATE_HZ || rateHz > MAX_RATE_HZ) {
+    throw new Error(`A frame has ${rateHz} Hz, not ${MIN_RATE_HZ} to ${MAX_RATE_HZ}.`);
+  }
   return { durationMs: (samples * 1000) / rateHz, rateHz };
 }
 
