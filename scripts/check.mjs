@@ -27,15 +27,15 @@ const env = {
   PATH: [bin, process.env['PATH']].join(delimiter),
   // The commands write to a pipe, which they take for no terminal.
   ...(isTerminal && { FORCE_COLOR: '1' }),
-  // tsc, and what lints with types, are written in Go: with one thread each (`--checkers 1`, too),
-  // they do not check types twice. With fewer garbage collections each takes at most 1.6 GB.
+  // tsc and the linter that knows types are written in Go. With one thread each (`--checkers 1`,
+  // too), types are checked once. With fewer garbage collections each takes at most 1.6 GB.
   GOMAXPROCS: '1',
   GOGC: '300',
 };
 
 /** Memory for one command, bytes. */
 const COMMAND_BYTES = 2 * 1024 ** 3;
-/** Memory that this process may use, bytes: a limit that is not set, or above the machine's own, is not one. */
+/** Memory that this process may use, bytes: that of the machine, or the limit that is set, if it is lower. */
 const memoryBytes = Math.min(totalmem(), process.constrainedMemory() || Infinity);
 const atOnce = Math.min(
   availableParallelism(),
@@ -65,7 +65,7 @@ function endGroup(pid, signal) {
 }
 
 /**
- * Runs a command and prints what it said, with the command before it unless it said nothing.
+ * Runs a command, and prints it and what it said, unless it succeeded in silence.
  * @param {string} command
  * @returns {Promise<boolean>} whether it found no fault
  */

@@ -6,7 +6,7 @@ const FIRST_PAUSE_MS = 500;
 const LONGEST_PAUSE_MS = 20_000;
 /** Code with which a client closes that means to come back. */
 const LOST = 4408;
-/** Returns whether the gateway closes with a code after an error; with others a proxy or the network ends the connection. */
+/** Returns whether a close code is one that the gateway uses after an error; with any other, a proxy or the network ended the connection. */
 const isOfGateway = (/** @type {number} */ code) =>
   [1009, 1011, 1012, 1013].includes(code) || code >= 4000;
 /** Reason of a close that no error comes before. */
@@ -35,7 +35,7 @@ export function enterRoom({ url, apiKey, room, peer, audio }, { onSound, onMessa
     let isInRoom = false;
     const onClosed = (/** @type {number} */ code) => {
       clearTimeout(timer);
-      // A refused room is closed here, with the error as the reason.
+      // If the room is refused, this program closes: the error stays the reason.
       if (isInRoom && !isOfGateway(code)) fault = BROKEN;
       opened.onmessage = null;
       opened.onclose = null;

@@ -19,7 +19,7 @@ LOST = 4408
 
 
 def is_of_gateway(code):
-    """Returns whether the gateway closes with a code after an error; with others a proxy or the network ends the connection."""
+    """Returns whether a close code is one that the gateway uses after an error; with any other, a proxy or the network ended the connection."""
     return code in (1009, 1011, 1012, 1013) or code >= 4000
 
 
@@ -57,7 +57,7 @@ async def listen(socket, recorded):
                     break
     except websockets.ConnectionClosed:
         pass
-    # A refused room is closed here, with the error as the reason.
+    # If the room is refused, this program closes: the error stays the reason.
     return error if is_of_gateway(socket.close_code) or not in_room else {}
 
 

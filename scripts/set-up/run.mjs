@@ -85,7 +85,8 @@ export async function run(program, args, { log, cwd = root, env = {}, onLine }) 
   if (stoppedBy) exitWhenAllStopped(stoppedBy);
   if (logFault) {
     const fault = `${relative(root, logPath)} cannot be written: ${logFault.message}`;
-    // Set-up ends for it. A SetUpFailure would not do: some steps go on without what they install.
+    // No SetUpFailure: steps that can do without their program catch that and go on, but this must
+    // end set-up.
     throw Object.assign(new Error(fault), { code: logFault.code });
   }
   if (status !== 0) throw new CommandFailure(program, lines, logPath);

@@ -119,8 +119,8 @@ function settingsWriter(
 }
 
 /**
- * Returns the callbacks by which a session shares its place, and gives up the one that its peer had on another node; and whether that
- * one has neither been taken up nor given up, and may still be kept.
+ * Returns the callbacks by which a session shares its place and gives up the one that its peer had on another node (`callbacks`), and
+ * whether that earlier place may still be kept there: neither taken up nor given up (`isKeptElsewhere`).
  */
 function placeReporter(
   { query, credentials }: KnownClient,

@@ -18,7 +18,7 @@ export type Lease = Admission & {
   release: (keepSettingsMs?: number) => void;
   /** Releases the lease of a client that is refused, so that an attempt that fails changes nothing. */
   withdraw: () => void;
-  /** Lets the lease expire with the place and the settings beside it, for a client that may come back to that place. */
+  /** Lets the lease, the place and the settings expire, for a client that may come back to that place. */
   letExpire: () => void;
 };
 

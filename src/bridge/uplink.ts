@@ -118,7 +118,7 @@ export class Uplink {
     return this.#mutes.some(({ fromMs, untilMs }) => atMs >= fromMs && atMs < untilMs);
   }
 
-  /** Mutes or unmutes the peer for what arrived at `sinceMs` or later. */
+  /** Mutes or unmutes what arrived at `sinceMs` or later; without it, all that is handed on from now on, whenever it arrived. */
   setMuted(isMuted: boolean, sinceMs = -Infinity): void {
     if (isMuted === this.isMuted) return;
     const [oldest, next] = this.#mutes;

@@ -17,9 +17,9 @@ const VALID_BEFORE_DAYS = 1;
 const ALGORITHM = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' };
 
 /**
- * Returns the certificate of this gateway in its data folder, and makes one if there is none, if it expires
- * soon, or if it is not valid yet, because the clock was ahead. It is kept when the machine's addresses change, because each browser that accepted it would ask
- * again.
+ * Returns the certificate of this gateway in its data folder. It makes one if there is none, if it expires soon, or
+ * if it is not valid yet because the clock was ahead. It is kept when the machine's addresses change, because each
+ * browser that accepted it would ask again.
  * @param names addresses and host names for a new certificate
  * @throws {Error} naming DATA_DIR, if the folder cannot be used
  */

@@ -118,7 +118,7 @@ export class WebSocketPeer implements Peer {
     return this.#uplink.isMuted;
   }
 
-  /** Mutes or unmutes what arrived at `sinceMs` or later; without it, all packets from now on. */
+  /** Mutes or unmutes what arrived at `sinceMs` or later; without it, all that is handed on from now on, whenever it arrived. */
   setMuted(isMuted: boolean, sinceMs?: number): void {
     this.#uplink.setMuted(isMuted, sinceMs);
     this.#lease.room.mutedChanged(this);

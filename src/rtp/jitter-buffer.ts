@@ -90,14 +90,14 @@ export class JitterBuffer {
   }
 
   /**
-   * Time for which packets are held before playback begins, ms: those of a sender with jitter a little longer than its lateness, because
-   * later ones may be a little later still.
+   * Time for which {@link isReady} wants packets to be held, ms: {@link targetMs}, and a slack for a sender with jitter, because later ones
+   * may be a little later still.
    */
   get #readyMs(): number {
     return this.targetMs + Math.min(this.targetMs - this.#limits.minMs, SLACK_MS);
   }
 
-  /** Time for which the first packet is held, ms: the lateness that later ones may have. */
+  /** Lateness that later packets may have, ms: {@link take} holds the first packet for it. */
   get targetMs(): number {
     const { minMs, maxMs } = this.#limits;
     return Math.min(maxMs, Math.max(minMs, this.#lateMs));

@@ -59,26 +59,27 @@ export const limitPrefix = (limiter: string) => `${KEY_PREFIX}limit:${limiter}`;
 
 /**
  * Sorted set: peers of an account by the expiry of their leases, ms by Redis's clock. Writers: gateways. Expiry: two
- * leases, or `RESUME_MS` after a node or a client has left, if that is longer.
+ * leases, or `RESUME_MS` after a node has left or a client was lost in the lobby, if that is longer.
  */
 export const leaseExpiriesKey = (accountId: number) => `${KEY_PREFIX}ccu:${accountId}`;
 /**
- * Hash: peer → connection. Writers: gateways. Expiry: two leases, or `RESUME_MS` after a node or a client has left, if longer.
+ * Hash: peer → connection. Writers: gateways. Expiry: two leases, or `RESUME_MS` after a node has left or a client was
+ * lost in the lobby, if that is longer.
  */
 export const leaseHoldersKey = (accountId: number) => `${KEY_PREFIX}ccu:${accountId}:holders`;
 /**
- * Hash: peer → room, session and kind. Writers: gateways. Expiry: two leases, or `RESUME_MS` after a node or a client
- * has left, if that is longer.
+ * Hash: peer → room, session and kind. Writers: gateways. Expiry: two leases, or `RESUME_MS` after a node has left or
+ * a client was lost in the lobby, if that is longer.
  */
 export const leasePlacesKey = (accountId: number) => `${KEY_PREFIX}ccu:${accountId}:places`;
 /**
- * Hash: peer → session and its settings. Writers: gateways. Expiry: two leases, or `RESUME_MS` after a node or a
- * client has left, if that is longer.
+ * Hash: peer → session and its settings. Writers: gateways. Expiry: two leases, or `RESUME_MS` after a node has left
+ * or a client was lost in the lobby, if that is longer.
  */
 export const leaseSettingsKey = (accountId: number) => `${KEY_PREFIX}ccu:${accountId}:settings`;
 /**
  * Hash: peer → connection and the order of its lease. Writers: gateways. Expiry: two leases, or `RESUME_MS` after a node
- * or a client has left, if that is longer.
+ * has left or a client was lost in the lobby, if that is longer.
  */
 export const leaseOrdersKey = (accountId: number) => `${KEY_PREFIX}ccu:${accountId}:orders`;
 /** String: order of the account's last lease. Writers: gateways. Expiry: two leases. */
@@ -110,10 +111,7 @@ export const NODES = `${KEY_PREFIX}nodes`;
  * gateways. Expiry: with the node.
  */
 export const ownedKeysKey = (node: string) => `${KEY_PREFIX}node:${node}:traces`;
-/**
- * None: a member of {@link ownedKeysKey} that shows that the node was not removed; the key never exists. Writers: gateways.
- * Expiry: –.
- */
+/** None: a member of {@link ownedKeysKey} that shows that the node was not removed; the key never exists. Writers: gateways. Expiry: –. */
 export const nodeMark = (node: string) => `${KEY_PREFIX}node:${node}:known`;
 /** String: the node left in order. Writers: gateways, when they end. Expiry: 30 s after the places that it keeps. */
 export const departedKey = (node: string) => `${KEY_PREFIX}node:${node}:departed`;

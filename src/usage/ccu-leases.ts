@@ -202,8 +202,8 @@ export class CcuLeases {
   }
 
   /**
-   * Stops renewing the lease of a client whose peer has a place beside it: all three expire `keepMs` from now. If Redis does not take
-   * that, the lease expires by itself, as after a crash.
+   * Stops renewing the lease of a client that may come back: the lease, the place and the settings expire `keepMs` from now. If Redis
+   * does not take that, they expire as after a crash.
    */
   async letExpire(holder: LeaseHolder): Promise<void> {
     if (this.#forget(holder)) await this.#letExpire(holder.accountId, [holder]);

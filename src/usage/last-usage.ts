@@ -13,8 +13,8 @@ import type { UsageStore } from './usage-store.ts';
 /** Names of the files; another process may be writing one whose name is longer. */
 const FILE = /^unwritten-usage-[0-9a-f-]{36}\.json$/;
 /**
- * Age from which a count is not written any more, ms: Redis forgets the counts of a minute after 48 h. It would add this one again, or
- * replace the record of the minute, which has those of other processes, by it.
+ * Age from which a count is not written any more, ms. Redis forgets the counts of a minute after 48 h: written later, this one would be
+ * added again, or replace the record of the minute, and with it the counts of other processes.
  */
 const TOO_OLD_MS = 47 * 3_600_000;
 

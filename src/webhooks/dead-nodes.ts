@@ -23,7 +23,8 @@ export class DeadNodes {
    */
   async sweep(): Promise<void> {
     try {
-      // First: a node that departs meanwhile is not missing among the nodes.
+      // Before the nodes: one that comes and departs between the two reads must not seem to have
+      // been removed.
       const departed = await this.#store.readDeparted();
       const nodes = await this.#store.readNodes();
       this.#liveness.see(nodes, this.#wallMs());
@@ -46,8 +47,8 @@ export class DeadNodes {
   #limitOf(keepMs: number | undefined): number {
     const { deadAfterMs, leaveHoldMs } = this.#timings;
     if (keepMs === undefined) return deadAfterMs;
-    // The node to which a peer came at the last moment reports its join meanwhile. A jump of the
-    // clock counts as half of `deadAfterMs`, which must not be enough.
+    // `leaveHoldMs` lets another node report the join of a peer that came to it at the last moment.
+    // A jump of the clock counts as half of `deadAfterMs` at most, and must not be enough alone.
     return Math.max(keepMs + leaveHoldMs, deadAfterMs / 2 + 1);
   }
 }

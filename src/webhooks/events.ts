@@ -20,7 +20,7 @@ export type PresentPeer = WebhookRoom & { peer: string; kind: PeerKind };
 /** A change of state, with the events that are due if it is new. */
 export type Change =
   | (PresentPeer & { op: 'leave'; peerEvent: WebhookEvent; roomEvent: WebhookEvent })
-  /** `endEvent`: end of the room before, in case the last peer has left unnoticed. */
+  /** `endEvent`: `room_ended`, told first if the peer is back and nobody else is in the room. */
   | (PresentPeer & {
       op: 'join';
       peerEvent: WebhookEvent;

@@ -148,8 +148,8 @@ export class Webhooks {
   }
 
   /**
-   * Writes the remaining changes, if Redis is connected. Peers whose leave is held or could not be written are removed soon, or
-   * with those whose places are kept here, when these are no longer kept, unless they are on another node by then.
+   * Writes the remaining changes, if Redis is connected. Workers remove the peers that this node still holds, also those whose leave
+   * is held or could not be written: soon, or if places are kept here, when these have ended. A peer on another node stays present.
    */
   async close(): Promise<void> {
     clearInterval(this.#timer);

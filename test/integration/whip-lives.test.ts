@@ -393,7 +393,7 @@ test('a POST that is refused counts once, on the node that was asked', async () 
   const [one, two] = await openNodes(2);
   const made = await postOffer(one!, '/whip/a?peer=obs', SPEAKER);
   const refused = [
-    // The first node, which has the other half, refuses it for the second.
+    // The second node asks the first, which has the other half, and that one refuses.
     await postOffer(two!, '/whep/a?peer=obs&from=ghost', PLAYER),
     await postOffer(two!, '/whep/a', PLAYER),
     await postOffer(two!, '/whip/a?peer=vlc', SPEAKER, { key: 'pl_wrong' }),

@@ -13,7 +13,7 @@ import { TransportChooser } from './transport-chooser.ts';
 
 const TRANSPORTS: readonly Transport[] = ['webrtc', 'websocket'];
 const MAX_GAIN = 4;
-/** Some of the names that no peer can have: with those that are too long, all that the gateway refuses a volume for. */
+/** Names that no peer can have. With those that are too long, they include all for which the gateway refuses a volume. */
 const IMPOSSIBLE_NAME = /^$|^__|^\.\.?$|[\p{Cc}\p{Cs}]/u;
 const MAX_NAME_CHARACTERS = 128;
 
@@ -201,7 +201,7 @@ export class PartylineClient {
   /**
    * Sets how loud a peer is heard here, in this room and in later ones; over the WebSocket in steps of 1 dB.
    * @param gain 0 (not heard) to 4; 1 leaves the volume as it was sent
-   * @throws {RangeError} for another gain, or a name that no peer can have
+   * @throws {RangeError} for another gain, or a name that is empty, too long or reserved, or has control characters
    * @throws {RequestError}
    */
   async setVolume(peer: string, gain: number): Promise<void> {

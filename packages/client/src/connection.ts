@@ -197,8 +197,8 @@ export class Connection {
   }
 
   /**
-   * Returns the reason of a close: an `error` right before it, with whose close code the gateway closes. One that answers a
-   * request is not the reason, nor is one before a close by a proxy or the network.
+   * Returns the reason of a close: the `error` right before it, if the close code belongs to it. An `error` that answers a
+   * request is no reason; nor is one before a close by a proxy or the network.
    */
   #reasonOf({ code: closeCode, reason }: CloseEvent): CloseReason {
     const last = this.#lastMessage;
@@ -216,7 +216,7 @@ export class Connection {
   }
 }
 
-/** Returns whether the gateway may close with a close code for an `error`: a newer gateway may have errors that are not known here. */
+/** Returns whether the gateway may close with a close code because of an `error`. A newer gateway may have errors that are not known here. */
 function mayCloseWith(code: string, closeCode: number): boolean {
   const closeCodes: Partial<Record<string, number>> = CLOSE_CODES;
   const knownCloseCode = closeCodes[code];

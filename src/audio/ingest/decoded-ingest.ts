@@ -212,8 +212,8 @@ export class DecodedIngest implements Ingest {
 }
 
 /**
- * Returns the sound of a job without what is beyond its charged duration and that of one frame: a decoder may be a frame late. The rest of
- * another rate comes first, and would be heard at the wrong pitch.
+ * Returns the last samples of a job, as many as were charged and one frame more: a decoder may be a frame late. Samples that are left of an
+ * earlier rate come before them, and would be heard at the wrong pitch.
  */
 function asCharged({ samples, rateHz }: DecodedSound, job: readonly Frame[]): Float32Array {
   const durationMs = job.reduce((sum, frame) => sum + frame.durationMs, 0);

@@ -25,7 +25,7 @@ export class SoundBudget {
     return this.#charge(seconds, this.#balanceS(atMs) >= seconds ? seconds : 0) > 0;
   }
 
-  /** Charges the beginning of a sound, in frames of 20 ms, unless all of it is covered. @returns its duration, s; what follows must be dropped */
+  /** Charges all of a sound, or as many frames of 20 ms as are covered. @returns the charged duration, s; what follows must be dropped */
   admitPart(seconds: number, atMs: number): number {
     const framesS = Math.floor(this.#balanceS(atMs) * FRAMES_PER_S) / FRAMES_PER_S;
     return this.#charge(seconds, this.#balanceS(atMs) >= seconds ? seconds : framesS);
@@ -37,7 +37,8 @@ export class SoundBudget {
   }
 
   #balanceS(atMs: number): number {
-    // Messages may be read a second time, in the format that they turn out to have.
+    // Times may go back: messages may be read a second time, in the format that they turn out to
+    // have.
     this.#atMs = Math.max(this.#atMs, atMs);
     this.#bucket ??= new TokenBucket(SOUND, this.#atMs);
     return this.#bucket.balance(this.#atMs);

@@ -7,12 +7,12 @@ import { FRAME_MS } from '../format.ts';
 const KEPT = 100;
 /** Maximum age of a packet relative to the last one, ms: older packets predict neither the pace nor the moment of the next one. */
 const MAX_PACE_AGE_MS = 500;
+const MAX_MOMENT_AGE_MS = 2500;
 /**
- * Difference of the delays of two messages that are about the same, ms: half a packet. Messages that last no multiple of 20 ms, such as 85 ms
- * of a ScriptProcessor, leave different parts of a packet over.
+ * Maximum difference of two delays that count as the same, ms: half a packet. Messages that last no multiple of 20 ms, such as 85 ms of a
+ * ScriptProcessor, end at different places within a packet.
  */
 const ALIKE_MS = FRAME_MS / 2;
-const MAX_MOMENT_AGE_MS = 2500;
 /** Jump of the delay, in either direction, that means that the sender's clock has changed, ms: no network causes it. */
 const MAX_LATER_MS = 2000;
 

@@ -9,7 +9,10 @@ import { FRAME_SAMPLES } from '../format.ts';
 const WARM_UP_SAMPLES = 6 * FRAME_SAMPLES;
 /** Audio of CELT after which that is so, samples: 60 ms. SILK predicts from farther back. */
 const WARM_UP_CELT_SAMPLES = 3 * FRAME_SAMPLES;
-/** Maximum time between the unmute and the first packet that counts as audio of CELT, samples: at least 40 ms are decoded before it is heard. */
+/**
+ * Maximum time between the unmute and the first packet that counts as audio of CELT, samples: at least 40 ms are decoded before it is heard,
+ * unless nothing came for 120 ms.
+ */
 const MAX_BEFORE_CELT_SAMPLES = FRAME_SAMPLES;
 
 /** Finds the first packets of a stream after an unmute, which only warm decoders up: listeners are not sent them. */

@@ -121,7 +121,7 @@ export class WebSocketAudio implements RoomAudio {
     try {
       await this.#told(volume, tellMute(request, this.#settings, volume && { volume }));
     } catch (error) {
-      // No part of a refused message takes effect.
+      // No part of a refused message takes effect: the mute is told again, alone.
       if (volume && error instanceof RequestError && !error.retryable) await this.applyMuted();
       throw error;
     }

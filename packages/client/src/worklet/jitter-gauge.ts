@@ -47,7 +47,7 @@ export class JitterGauge {
   #seconds = 0;
   /** Largest lateness that was reached in two spells that are not adjacent. */
   #recurring = 0;
-  /** Number of spells that have begun since the first one. */
+  /** Number of the present spell, by the clock. */
   #spell = 0;
   #late: { peak: number; packets: number; earliest: number } | undefined;
 
@@ -116,7 +116,7 @@ export class JitterGauge {
     this.#findRecurring();
   }
 
-  /** Finds the largest recurring lateness, when spells have changed: it is read several hundred times a second. */
+  /** Finds the largest recurring lateness, when spells have changed: the result is read several hundred times a second, and so is kept. */
   #findRecurring(): void {
     this.#recurring = 0;
     for (let i = 0; i < this.#spells.length; i += 1) {

@@ -52,8 +52,8 @@ export class FormatCheck {
   }
 
   /**
-   * Starts a check with this message, which is of another kind than those before it, unless a running check began with such a message or
-   * has observed another format.
+   * Starts a check with the next message, which is of another kind than those before it. A running check goes on if it began with such a
+   * message, or has observed another format.
    */
   lookAnew(): void {
     if (this.isRunning && (this.#followsChange || this.#timesObserved > 0)) return;

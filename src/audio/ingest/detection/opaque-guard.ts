@@ -27,7 +27,7 @@ const READINGS: readonly SampleCodec[] = [
 ];
 /** Bits a byte of a reading that explains nothing. */
 const UNEXPLAINED_BITS = 8;
-/** Difference from the usual bits a byte of a reading from which the format may be another; more for bytes whose readings vary. */
+/** Difference from the usual bits a byte from which a reading tells of another format: this, and `OTHER_BY_DEVIATIONS` mean deviations. */
 const OTHER_BY_BITS = 0.3;
 const OTHER_BY_DEVIATIONS = 4;
 /** Time in which the usual bits follow those of the messages, ms; bytes from before a longer pause are not read with those after it. */
@@ -57,7 +57,7 @@ export class OpaqueGuard implements FormatGuard {
   readonly #usual: number[] = [];
   readonly #deviations: number[] = [];
   #reads = 0;
-  /** Bits of the last reading, with which the usual ones are compared only after the next; their share in the usual ones. */
+  /** Bits of the last reading, which the usual ones follow only at the next, and the share that these bits then get. */
   #last: readonly number[] = [];
   #lastShare = 0;
   /** Codecs as which the last reading differed from the usual, a bit each. */
@@ -74,7 +74,7 @@ export class OpaqueGuard implements FormatGuard {
   look(message: Buffer, _startsAtBytes: number, atMs: number): Look {
     const mayBeOpus = this.#noteBeginning(message);
     const isOther = this.#noteContent(message, atMs);
-    // A check for Opus began with the first packets; another one would find it later.
+    // Opus has its own check, which began with its first packets: another would delay it.
     const areAlike = this.#configuration !== -1 && this.#alike >= ALIKE_PACKETS;
     if (isOther && !areAlike && this.#mayAlarm(atMs)) return 'other_content';
     return mayBeOpus ? 'other_shape' : 'as_before';
@@ -82,7 +82,7 @@ export class OpaqueGuard implements FormatGuard {
 
   reassure(): void {}
 
-  /** Returns true for the last of a number of consecutive messages that begin as equal Opus packets. */
+  /** Notes how a message begins. @returns true for the last of a number of consecutive messages that begin as equal Opus packets */
   #noteBeginning(message: Buffer): boolean {
     const configuration = opusPacketSamples(message) === undefined ? -1 : message[0]! >> 2;
     this.#alike = configuration === this.#configuration ? this.#alike + 1 : 1;
@@ -90,7 +90,10 @@ export class OpaqueGuard implements FormatGuard {
     return configuration !== -1 && this.#alike === ALIKE_PACKETS;
   }
 
-  /** Returns true if the content of a message, with that of short ones before it, and the content before it differ from those of earlier messages. */
+  /**
+   * Notes the content of a message; short messages are read together.
+   * @returns true if it is other than usual, and so was that before it, or the message is long
+   */
   #noteContent(message: Buffer, atMs: number): boolean {
     // Digital silence is of any format, and is not heard.
     if (isDigitalSilence(message)) return false;

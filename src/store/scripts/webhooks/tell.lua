@@ -5,8 +5,8 @@ before change nothing.
 KEYS[1]  prefix of webhooks
 ARGV[1]  node
 ARGV[2]  JSON of an array of changes: number, or 0 if telling it again does no harm; `join`, `again`, `leave` or `once`; place; then
-         peer, kind, event of the peer, event of the room, and for `join` and `again` the event of the room's end before it, which
-         `again` does not use; or key, expiry in ms since 1970, event
+         for `once`: key, expiry in ms since 1970, event; for the others: peer, kind, event of the peer, event of the room; for `join`
+         and `again` also the event that ends the room as it was before (`again` ignores it)
 ARGV[3]  number of changes that were given up before these
 ARGV[4]  1 if the node is dead, and its peers are taken out
 ARGV[5]  maximum number of events of an account that wait
@@ -49,10 +49,10 @@ local function join(place, peer, kind, peerEvent, roomEvent, endEvent)
   local isKnown = redis.call('HSETNX', node, place .. '\n' .. peer, kind) == 0
   local peers, left = prefix .. 'peers:' .. place, prefix .. 'left:' .. place
   local earlier = redis.call('HGET', left, peer)
-  -- A node that knows it may be the one that still holds it: its leave from there was held back.
+  -- Also if this node knows the peer: its leave from here may have been held back, while it came to another node and left.
   redis.call('HDEL', left, peer)
   redis.call('HSET', prefix .. 'latest:' .. place, peer, ARGV[1])
-  -- It had left the node to which it came last, and comes anew; a node that has not said so yet still holds it.
+  -- The peer had left the node to which it came last, and is back. A node that has not reported its leave still holds it.
   local isBack = earlier and endEvent
   if isKnown and not isBack then return takeFromDeparted(place, peer) end
   local isFirst = redis.call('EXISTS', peers) == 0
@@ -65,7 +65,7 @@ local function join(place, peer, kind, peerEvent, roomEvent, endEvent)
   if isNew or isBack then tell(place, peerEvent) end
   takeFromDeparted(place, peer)
 end
--- A node that tells what it holds under another name; nobody came, so that no room ended before.
+-- Tells again, under another name of the node, what it holds: nobody has come, so no leave is told first.
 local function again(place, peer, kind, peerEvent, roomEvent) join(place, peer, kind, peerEvent, roomEvent) end
 local function leave(place, peer, kind, peerEvent, roomEvent)
   if redis.call('HDEL', node, place .. '\n' .. peer) == 0 then return end
