@@ -35,8 +35,8 @@ const QUIET_LEVEL = 55;
  */
 const METERED_SAMPLES = 960;
 
-/** Minimum sound that is charged in one step, s. */
-const CHARGED_AT_ONCE_S = 0.25;
+/** Sound that is charged in one step, s: most frames, the median too, do not enter the budget. */
+const CHARGED_AT_ONCE_S = 1;
 const SAMPLES_PER_S = 48_000;
 
 /** Ingest of Opus: hands on packets unchanged, but for excessive padding; decodes some of them to measure their level. */
