@@ -30,6 +30,8 @@ export class WebSocketPeer implements Peer {
   readonly #relayListener: RelayListener;
   #isListening = false;
   #concealedSamples = 0;
+  /** Duration of audio that was dropped before the uplink, ms. */
+  #droppedBeforeMs = 0;
   #closed = false;
 
   /** Prepares a peer, which is in the room after {@link enter}. Owns the lease from now on. */
@@ -53,7 +55,8 @@ export class WebSocketPeer implements Peer {
       {
         onProducer: (producerId) => room.addProducer(this, producerId),
         onFlow: (state, bufferedMs, droppedMs) => {
-          const figures = { buffered_ms: bufferedMs, dropped_ms: droppedMs };
+          const allDroppedMs = Math.round(this.#droppedBeforeMs) + droppedMs;
+          const figures = { buffered_ms: bufferedMs, dropped_ms: allDroppedMs };
           this.#connection.notify({ type: 'flow', state, ...figures });
         },
         onFault: (fault) => this.#connection.fail(fault),
@@ -139,9 +142,15 @@ export class WebSocketPeer implements Peer {
     if (!this.#uplink.isMutedAt(atMs)) this.#lease.room.relayMessage(this.name, message);
   }
 
+  /** Notes audio that came too fast, and was dropped before it became packets. */
+  noteDropped(durationMs: number): void {
+    this.#droppedBeforeMs += durationMs;
+  }
+
   /** Audio statistics of the peer in this room. */
   get audioStats(): AudioStats {
-    const { bufferedMs, driftPpm, droppedMs } = this.#uplink;
+    const { bufferedMs, driftPpm } = this.#uplink;
+    const droppedMs = this.#uplink.droppedMs + this.#droppedBeforeMs;
     const concealedMs = this.#concealedSamples / SAMPLES_PER_MS;
     return { bufferedMs, driftPpm, droppedMs, concealedMs };
   }

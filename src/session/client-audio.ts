@@ -118,6 +118,7 @@ export class ClientAudio {
           observed: formatAudioFormat(format),
           confidence: Math.round(confidence * 1000) / 1000,
         }),
+      onUncovered: (seconds) => this.#peer?.noteDropped(seconds * 1000),
       onFault: (fault) => client.fail(fault),
     });
   }

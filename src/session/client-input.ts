@@ -30,6 +30,8 @@ export type ClientInputEvents = {
   onOpaque: (message: Buffer, atMs: number) => void;
   /** Called when the bytes are not of the declared format. */
   onMismatch: (observed: Detection) => void;
+  /** Called with the duration of sound that came too fast to be encoded or decoded, and was dropped, s. */
+  onUncovered: (seconds: number) => void;
   /** Called when the input has failed. */
   onFault: (fault: unknown) => void;
 };
@@ -55,7 +57,7 @@ export class ClientInput {
   readonly #held: HeldAudio;
   readonly #turn: Turn;
   /** Target of the packets of all its inputs: the sink of its room, or {@link toNobody}. */
-  readonly #target: OpusTarget = { sink: toNobody, sound: new SoundBudget() };
+  readonly #target: OpusTarget;
   #input: AudioInput;
   #isInRoom = false;
   #inRoomSinceMs = -Infinity;
@@ -68,6 +70,7 @@ export class ClientInput {
     this.#codecs = codecs;
     this.#events = events;
     this.#turn = turn;
+    this.#target = { sink: toNobody, sound: new SoundBudget(events.onUncovered) };
     this.#held = new HeldAudio(({ message, atMs }) => this.#input.push(message, atMs), turn);
     this.#input = this.#open(settings);
   }

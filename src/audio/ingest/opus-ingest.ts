@@ -77,7 +77,8 @@ export class OpusIngest implements Ingest {
   /** Charges a packet before it may be decoded: a few bytes may last 120 ms. @returns false for one beyond the budget */
   #admit(durationSamples: number, atMs: number): boolean {
     if (durationSamples > this.#spareSamples) {
-      if (!this.#target.sound.admit(CHARGED_AT_ONCE_S, atMs)) return false;
+      const seconds = durationSamples / SAMPLES_PER_S;
+      if (!this.#target.sound.admit(seconds, atMs, CHARGED_AT_ONCE_S)) return false;
       this.#spareSamples += CHARGED_AT_ONCE_S * SAMPLES_PER_S;
     }
     this.#spareSamples -= durationSamples;

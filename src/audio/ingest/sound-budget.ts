@@ -13,16 +13,28 @@ const FRAMES_PER_S = 1000 / FRAME_MS;
 
 /**
  * Budget of the sound of one client, in seconds, over all its formats and ingests: charged before sound is decoded or encoded, because a few
- * bytes may last for minutes. Full at first. Counts what it does not cover. Pure: the caller passes the time of arrival.
+ * bytes may last for minutes. Full at first. Counts what it does not cover. The caller passes the time of arrival.
  */
 export class SoundBudget {
+  readonly #onUncovered: (seconds: number) => void;
   #bucket: TokenBucket | undefined;
   #atMs = -Infinity;
   #overSinceMs: number | undefined;
 
-  /** Charges sound that is heard as a whole or not at all. @returns false for sound beyond the budget, which costs nothing and must be dropped */
-  admit(seconds: number, atMs: number): boolean {
-    return this.#charge(seconds, this.#balanceS(atMs) >= seconds ? seconds : 0) > 0;
+  /** @param onUncovered called with the duration of sound that is not covered, and so dropped, s */
+  constructor(onUncovered: (seconds: number) => void = () => {}) {
+    this.#onUncovered = onUncovered;
+  }
+
+  /**
+   * Charges sound that is heard as a whole or not at all.
+   * @param chargedS duration that is charged, s: longer than the sound if later sound is charged with it
+   * @returns false for sound beyond the budget, which costs nothing and must be dropped
+   */
+  admit(seconds: number, atMs: number, chargedS = seconds): boolean {
+    const isCovered = this.#balanceS(atMs) >= chargedS;
+    this.#charge(seconds, isCovered ? chargedS : 0);
+    return isCovered;
   }
 
   /** Charges all of a sound, or as many frames of 20 ms as are covered. @returns the charged duration, s; what follows must be dropped */
@@ -50,6 +62,7 @@ export class SoundBudget {
     if (coveredS < seconds) {
       counters.dropped.too_fast += 1;
       this.#overSinceMs ??= this.#atMs;
+      this.#onUncovered(seconds - coveredS);
     }
     return coveredS;
   }

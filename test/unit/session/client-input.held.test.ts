@@ -63,6 +63,7 @@ function openInput(declared: DeclaredFormat, isJoining: () => boolean = () => tr
     isJoining,
     onDetected: (format) => detected.push(formatAudioFormat(format)),
     onOpaque: () => {},
+    onUncovered: () => {},
     onMismatch: (observed) => faults.push(observed),
     onFault: (fault) => faults.push(fault),
   });

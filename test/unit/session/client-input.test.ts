@@ -19,6 +19,7 @@ function openInput(isJoining: () => boolean, declared: DeclaredFormat = 'auto') 
     isJoining,
     onDetected: () => {},
     onOpaque: (message) => relayed.push(message.toString('latin1', 0, 1)),
+    onUncovered: () => {},
     onMismatch: (observed) => faults.push(observed),
     onFault: (fault) => faults.push(fault),
   });

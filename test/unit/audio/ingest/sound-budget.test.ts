@@ -33,6 +33,20 @@ describe('admit()', () => {
     expect(counters.dropped.too_fast - before).toBe(2);
   });
 
+  test('tells how much sound is not covered, however much is charged at once', () => {
+    const uncoveredS: number[] = [];
+    const sound = new SoundBudget((seconds) => uncoveredS.push(seconds));
+    expect(sound.admit(0.12, 0, 11.5)).toBe(true);
+    expect([sound.admit(0.12, 0, 1), sound.admit(0.12, 0)]).toEqual([false, true]);
+    sound.admitPart(2, 0);
+    expect(uncoveredS).toEqual([0.12, expect.closeTo(1.62, 9)]);
+  });
+
+  test('no sound is always covered', () => {
+    const sound = new SoundBudget();
+    expect([sound.admit(0, 0), sound.admit(12, 0), sound.admit(0, 0)]).toEqual([true, true, true]);
+  });
+
   test('earns nothing by a time that goes back', () => {
     const sound = new SoundBudget();
     expect(sound.admit(12, 10_000)).toBe(true);
@@ -111,6 +125,7 @@ describe('a client that declares its format anew', () => {
       isJoining: () => false,
       onDetected: () => {},
       onOpaque: () => {},
+      onUncovered: () => {},
       onMismatch: (observed) => faults.push(observed),
       onFault: (fault) => faults.push(fault),
     });
