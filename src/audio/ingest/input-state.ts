@@ -48,6 +48,8 @@ export type OpenState = {
   name: 'open';
   format: InputFormat;
   ingest: Ingest;
+  /** Maximum length of a message that is read at once, bytes; a longer one is read in pieces. Infinity for all but samples. */
+  mostAtOnceBytes: number;
   check: FormatCheck;
   /** Guard that checks each message of an undeclared stream. */
   guard: FormatGuard | undefined;
@@ -69,6 +71,26 @@ export type WaitingMessage = TimedMessage & {
   /** True for a message that was held until its format was known: it is not checked again. */
   isFormatKnown: boolean;
 };
+
+/** Duration of the samples in a piece of a long message, ms: encoding one takes about a millisecond. */
+const PIECE_MS = 200;
+/** Number of pieces that are read at once if they come in one message: friendly clients send up to 2 s at a time. */
+const MOST_PIECES_AT_ONCE = 10;
+
+/** Returns {@link OpenState.mostAtOnceBytes} of a format. */
+export const mostAtOnceBytesOf = (format: InputFormat): number =>
+  isSamples(format)
+    ? MOST_PIECES_AT_ONCE * frameBytesOf(format) * Math.ceil((format.rateHz * PIECE_MS) / 1000)
+    : Infinity;
+
+/** Cuts a message that is too long to be read at once. */
+export function piecesOf({ message, atMs }: TimedMessage, mostAtOnceBytes: number): TimedMessage[] {
+  const pieceBytes = mostAtOnceBytes / MOST_PIECES_AT_ONCE;
+  return Array.from({ length: Math.ceil(message.length / pieceBytes) }, (_, i) => ({
+    message: message.subarray(i * pieceBytes, (i + 1) * pieceBytes),
+    atMs,
+  }));
+}
 
 /** Maximum bytes of a file that are kept until it has sound. */
 const MAX_UNHEARD_BYTES = 1 << 20;

@@ -30,9 +30,11 @@ import {
   beginsOther,
   type DoubtingState,
   type InputState,
+  mostAtOnceBytesOf,
   type OpeningState,
   type OpenState,
   otherFileOf,
+  piecesOf,
   readInFile,
   Unheard,
   type WaitingMessage,
@@ -291,6 +293,7 @@ export class AudioInput {
       name: 'open',
       format,
       ingest,
+      mostAtOnceBytes: mostAtOnceBytesOf(format),
       check: new FormatCheck(format, this.#isDeclared, turns),
       guard: this.#isDeclared ? undefined : guardOf(format, this.#paces),
       unheard: isFile ? new Unheard() : undefined,
@@ -475,6 +478,10 @@ export class AudioInput {
   }
 
   #ingest(open: OpenState, message: Buffer, atMs: number): void {
+    if (message.length > open.mostAtOnceBytes) {
+      this.#ingestHeld(piecesOf({ message, atMs }, open.mostAtOnceBytes));
+      return;
+    }
     if (open.unheard && !open.unheard.keep({ message, atMs })) open.unheard = undefined;
     try {
       open.ingest.push(message, atMs);

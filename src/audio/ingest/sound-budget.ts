@@ -4,7 +4,7 @@ import { FRAME_MS } from '../format.ts';
 
 /**
  * Maximum seconds of sound per second, and at once, of one client: after a stall of 8 s all of it arrives at once, and the budget of messages
- * lets through 10 s and a debt of 1 s.
+ * lets through 10 s and a debt of 1 s, and one whole message of any length while the debt is less.
  */
 const SOUND: Rate = { perSecond: 1.25, burst: 12 };
 /** Balance from which a client is within its budget again, s. */

@@ -105,12 +105,40 @@ test('minutes of sound that a client of unknown format sends into a room are not
   const perTurn = await settle();
   expect(encoded.packets).toBeGreaterThan(0);
   expect(encoded.packets).toBeLessThanOrEqual(MAX_PACKETS);
-  expect(Math.max(...perTurn)).toBeLessThanOrEqual(Math.ceil(MESSAGE_BYTES / 160));
+  // Pieces of 10 packets, for a millisecond.
+  expect(Math.max(...perTurn)).toBeLessThanOrEqual(100);
   // Another input of the same client does not begin with another 12 s.
   input.reopen({ declared: 'auto' });
   for (const [i, message] of messages.entries()) input.receive(message, startMs + 1 + i / 1000);
   await settle();
   expect(encoded.packets).toBeLessThanOrEqual(MAX_PACKETS);
+  input.close();
+});
+
+test('a message of many seconds of declared samples is encoded in pieces, and what follows it comes after it', async () => {
+  const { input, encoded, faults, settle } = openInput({
+    codec: 'pcm_u8',
+    rateHz: 8000,
+    channels: 1,
+  });
+  await settle();
+  const heardAtMs: number[] = [];
+  input.attach((_packet, _samples, _level, atMs) => void heardAtMs.push(atMs));
+  const startMs = performance.now();
+  const sound = Buffer.from(
+    Float64Array.from({ length: 10 * 8000 + 3 }, (_, i) => 128 + 100 * Math.sin(i / 2)),
+  );
+  input.receive(sound.subarray(0, 16_000), startMs);
+  expect(encoded.packets).toBe(100);
+  input.receive(sound.subarray(16_000), startMs + 10);
+  input.receive(sound.subarray(0, 157), startMs + 20);
+  expect(encoded.packets).toBe(100);
+  const perTurn = await settle();
+  expect(Math.max(...perTurn)).toBeLessThanOrEqual(100);
+  // The three samples at the end and the next message are one packet.
+  expect(heardAtMs.filter((atMs) => atMs === startMs + 10)).toHaveLength(400);
+  expect(heardAtMs.at(-1)).toBe(startMs + 20);
+  expect([encoded.packets, heardAtMs.length, faults]).toEqual([501, 501, []]);
   input.close();
 });
 
