@@ -45,8 +45,6 @@ export class OpusIngest implements Ingest {
   readonly #target: OpusTarget;
   #audioLevel = SILENCE_LEVEL;
   #untilMeter = 0;
-  /** Sound that has been charged and has not come yet, samples. */
-  #spareSamples = 0;
   /** Number of consecutive malformed packets; its initial value refuses a stream that does not begin with Opus at once. */
   #malformedInARow = MAX_MALFORMED_IN_A_ROW - 1;
 
@@ -76,12 +74,13 @@ export class OpusIngest implements Ingest {
 
   /** Charges a packet before it may be decoded: a few bytes may last 120 ms. @returns false for one beyond the budget */
   #admit(durationSamples: number, atMs: number): boolean {
-    if (durationSamples > this.#spareSamples) {
+    const { sound } = this.#target;
+    if (durationSamples > sound.spareSamples) {
       const seconds = durationSamples / SAMPLES_PER_S;
-      if (!this.#target.sound.admit(seconds, atMs, CHARGED_AT_ONCE_S)) return false;
-      this.#spareSamples += CHARGED_AT_ONCE_S * SAMPLES_PER_S;
+      if (!sound.admit(seconds, atMs, CHARGED_AT_ONCE_S)) return false;
+      sound.spareSamples += CHARGED_AT_ONCE_S * SAMPLES_PER_S;
     }
-    this.#spareSamples -= durationSamples;
+    sound.spareSamples -= durationSamples;
     return true;
   }
 

@@ -17,6 +17,11 @@ const FRAMES_PER_S = 1000 / FRAME_MS;
  */
 export class SoundBudget {
   readonly #onUncovered: (seconds: number) => void;
+  /**
+   * Duration of Opus that has been charged and has not come yet, samples at 48 kHz. An ingest of Opus changes it, and leaves it to the next:
+   * some recorders begin a new file for each chunk.
+   */
+  spareSamples = 0;
   #bucket: TokenBucket | undefined;
   #atMs = -Infinity;
   #overSinceMs: number | undefined;
