@@ -208,6 +208,7 @@ export class ClientInput {
       before,
       assumed && canBeginAnywhere(assumed) ? assumed : undefined,
       this.#turn,
+      () => this.#maxHeldBytes,
     );
   }
 

@@ -94,6 +94,7 @@ export class AudioInput {
   readonly #isDeclared: boolean;
   /** Messages whose format is known, until their turn, and those that came behind them. */
   readonly #waiting: HeldAudio<WaitingMessage>;
+  readonly #maxWaitingBytes: () => number;
   /** Arrival time of the last message that nobody may hear, ms; nobody may hear those before it either. */
   #skippedUntilMs = -Infinity;
   #state: InputState;
@@ -111,6 +112,7 @@ export class AudioInput {
    * @param before last packets that were handed on before this input takes over
    * @param assumed format of an undeclared client until its bytes contradict it
    * @param turn scheduler of the client's work among that of others
+   * @param maxWaitingBytes length of the messages that wait for their turn, bytes, beyond which a later one waits only in place of earlier ones
    */
   constructor(
     declared: DeclaredFormat,
@@ -120,10 +122,12 @@ export class AudioInput {
     before?: LastPackets,
     assumed?: InputFormat,
     turn: Turn = AT_ONCE,
+    maxWaitingBytes: () => number = () => Infinity,
   ) {
     this.#codecs = codecs;
     this.#target = target;
     this.#events = events;
+    this.#maxWaitingBytes = maxWaitingBytes;
     this.#isDeclared = declared !== 'auto';
     this.#waiting = new HeldAudio(
       ({ message, atMs, isFormatKnown }) =>
@@ -159,7 +163,14 @@ export class AudioInput {
   /** Processes one message of at least one byte. */
   push(message: Buffer, nowMs: number): void {
     if (this.#waiting.isEmpty) this.#read(message, nowMs);
-    else this.#waiting.hold({ message, atMs: nowMs, isFormatKnown: false });
+    else this.#readLater({ message, atMs: nowMs, isFormatKnown: false });
+  }
+
+  /** Holds a message behind those that wait. What was held until its format was known may be longer than the limit, and keeps its turns. */
+  #readLater(message: WaitingMessage): void {
+    const mostBytes = Math.max(this.#maxWaitingBytes(), this.#waiting.bytes);
+    this.#waiting.hold(message);
+    this.#waiting.flushDownTo(mostBytes);
   }
 
   /** Reads a message of at least one byte whose audio is dropped, because the client was in no room: later messages may depend on it. */

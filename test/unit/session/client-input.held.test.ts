@@ -178,6 +178,25 @@ test('9 s of sound of an unknown format that a stall held up are all heard, in o
   input.close();
 });
 
+test('a client whose turns do not come is heard 3 s late at most, in order', async () => {
+  const { input, faults, settle } = openInput('auto');
+  const heardAtMs: number[] = [];
+  input.attach((_packet, _samples, _level, atMs) => void heardAtMs.push(atMs));
+  const startMs = performance.now();
+  const messages = pcmTone(440, 0.5, 6000);
+  for (const [i, message] of messages.entries()) {
+    input.receive(message, startMs + i * 20);
+    await turnOfLoop();
+  }
+  expect(input.format?.codec).toBe('pcm_s16le');
+  expect(heardAtMs.length).toBeGreaterThanOrEqual(3 * 50 - 1);
+  expect(heardAtMs.length).toBeLessThanOrEqual(3 * 50 + 1);
+  await settle();
+  expect(heardAtMs.map((atMs) => Math.round((atMs - startMs) / 20))).toEqual([...messages.keys()]);
+  expect(faults).toEqual([]);
+  input.close();
+});
+
 test('what a client sends while its first messages wait for their turn follows them, and a flush hands on all', async () => {
   const { input, faults } = openInput('auto');
   const heardAtMs: number[] = [];
