@@ -318,22 +318,25 @@ export class ClientAudio {
     if (delivery !== undefined) wanted.delivery = delivery;
     const volumes = withoutOnes({ ...this.#volume, ...volume });
     checkVolumes(volumes);
-    // Earlier messages are read in the format that was declared then.
-    this.input.flush();
     const before = this.#preferences;
-    this.#preferences = wanted;
-    this.#volume = volumes;
-    this.#gains = quantized(volumes);
     // A client may name all its settings to change one: a new input would begin in the middle of
     // its stream.
     const isNewIn = formatAudioFormat(wanted.in) !== formatAudioFormat(before.in);
-    const isNewOut = nameOf(wanted.out) !== nameOf(before.out);
-    if (isNewIn || isNewOut || wanted.delivery !== before.delivery) this.#intake.reset();
+    const isNewOut =
+      nameOf(wanted.out) !== nameOf(before.out) || wanted.delivery !== before.delivery;
+    const isNewMute = mute !== undefined && mute !== this.#isMuted;
+    // Earlier messages are read in the format, and with the mute, that held when they were sent. For
+    // a volume they may wait.
+    if (isNewIn || isNewOut || isNewMute) this.input.flush();
+    this.#preferences = wanted;
+    this.#volume = volumes;
+    this.#gains = quantized(volumes);
+    if (isNewIn || isNewOut) this.#intake.reset();
     if (isNewIn) {
       this.#detectedBefore = undefined;
       this.input.reopen({ declared: wanted.in, before: this.#peer?.lastPackets });
     }
-    if (mute !== undefined && mute !== this.#isMuted) {
+    if (isNewMute) {
       this.#isMuted = mute;
       this.input.cut();
     }

@@ -1,8 +1,11 @@
+import { setImmediate as turnOfLoop } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import { loadCodecs } from '../../../src/audio/codecs.ts';
 import type { AudioSettings } from '../../../src/session/audio-settings.ts';
+import type { WebSocketPeer } from '../../../src/rooms/websocket-peer.ts';
 import { type AudioPreferences, ClientAudio } from '../../../src/session/client-audio.ts';
 import type { Turn } from '../../../src/audio/ingest/held-audio.ts';
+import { pcmTone } from '../../support/sound.ts';
 
 test.each([
   [{ audio: 'auto' }, 'sound'],
@@ -88,6 +91,37 @@ describe('what a client without format settings has heard first', () => {
     audio.close();
   });
 });
+
+test.each([
+  [{ volume: { bob: 0.5 } }, false],
+  [{ audio: 'auto', audio_out: 'auto', delivery: 'mix' as const, mute: false }, false],
+  [{ mute: true }, true],
+  [{ audio: 'pcmu' }, true],
+  [{ audio_out: 'pcmu' }, true],
+])(
+  'configure %j: what waits for its turn is handed on at once: %s',
+  async (changes, isHandedOn) => {
+    const turn = { begin: () => false, take: () => {} };
+    const audio = await openAudio({ turn });
+    let packets = 0;
+    audio.attach({
+      sink: () => (packets += 1),
+      audioStats: { droppedMs: 0, concealedMs: 0 },
+      lastPackets: { packets: [], atMs: -Infinity },
+      subscribe: () => {},
+      setMuted: () => {},
+    } as unknown as WebSocketPeer);
+    const startMs = performance.now();
+    for (const [i, message] of pcmTone(440, 0.5, 1000).entries()) {
+      audio.input.receive(message, startMs + i * 20);
+      await turnOfLoop();
+    }
+    expect([audio.input.format?.codec, packets]).toEqual(['pcm_s16le', 0]);
+    audio.configure({ type: 'configure', ...changes });
+    expect(packets).toBe(isHandedOn ? 50 : 0);
+    audio.close();
+  },
+);
 
 describe('volumes of 1000 names', () => {
   const volumesOf = (names: string[]) => Object.fromEntries(names.map((name) => [name, 0.5]));
