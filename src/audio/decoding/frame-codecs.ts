@@ -31,13 +31,13 @@ async function openAac(): Promise<LoadedDecoder> {
   };
 }
 
-/** Skips unreadable frames; if frames differ in rate, keeps the last ones with equal rate. */
+/** Decodes frames of one rate; skips unreadable ones. */
 function decodeEach(decoder: AacDecoder, frames: Uint8Array[]): DecodedSound {
-  let [parts, rateHz, faults]: [Float32Array[], number, number] = [[], 0, 0];
+  const parts: Float32Array[] = [];
+  let [rateHz, faults] = [0, 0];
   for (const frame of frames) {
     try {
       const block = decoder.decode(frame);
-      if (block.rateHz !== rateHz) parts = [];
       ({ rateHz } = block);
       parts.push(block.samples);
     } catch {
