@@ -101,6 +101,8 @@ export class OpaqueGuard implements FormatGuard {
     // A reading that differed is compared with the next at once.
     const isEarly = this.#lastOtherCodecs === 0 && atMs - this.#readAtMs < LEAST_BETWEEN_READS_MS;
     if (this.#keptBytes === 0 && isEarly) return false;
+    // A long message is read by itself.
+    if (message.length >= LEAST_LONG_BYTES) this.#keptBytes = 0;
     this.#keptBytes += message.copy(this.#kept, this.#keptBytes);
     this.#keptAtMs = atMs;
     if (this.#keptBytes < LOOKED_AT_BYTES) return false;

@@ -58,6 +58,14 @@ test('two of three messages 20 ms apart in plaintext: not read, because a readin
   expect(countOthers(guard, messages)).toBe(0);
 });
 
+test('a long message behind short ones of other content: not read with them', () => {
+  const guard = new OpaqueGuard();
+  const usual = during(20_000, (i) => (i % 12 < 11 ? encrypted(300) : encrypted(4096)));
+  const heartbeat = [plain(239), encrypted(4096)];
+  const messages = [...usual, ...during(1000, () => encrypted(300)), ...heartbeat];
+  expect(countOthers(guard, messages)).toBe(0);
+});
+
 test('bytes of a message that change later, as in a buffer that is used again: not read', () => {
   const guard = new OpaqueGuard();
   let others = 0;
