@@ -10,8 +10,8 @@ export type Turn = { begin(): boolean; take(start: () => void): void };
 export const AT_ONCE: Turn = { begin: () => true, take: (start) => start() };
 
 /**
- * Audio of a client that is joining a room, or whose format is being detected: held until it has joined, or the format is known, and then
- * handed on in order, a few messages at a time, in turn with the work of other clients. Encoding a second of samples takes milliseconds.
+ * Audio of a client that is joining a room, held until it has joined, or whose format has just been detected: handed on in order, a few
+ * messages at a time, in turn with the work of other clients. Encoding a second of samples takes milliseconds.
  * Messages behind a mark stay held until the mark is passed, whatever happens to those before it.
  */
 export class HeldAudio<Held extends TimedMessage = TimedMessage> {
