@@ -7,7 +7,7 @@ import type { FrameReader, FrameSink } from './frame-reader.ts';
 import { type Ingest, type IngestEvents, isCutBetween, type OpusTarget } from './ingest.ts';
 import type { LastPackets } from './splice.ts';
 import { SampleEncoder } from './sample-encoder.ts';
-import { HEADS, RECORDINGS, StreamBudget, unreadable } from './stream-budget.ts';
+import { HEADS, StreamBudget, unreadable } from './stream-budget.ts';
 
 /** Number of bytes without a frame after which a stream is refused. */
 const MAX_UNREAD_BYTES = 1 << 20;
@@ -52,8 +52,6 @@ export class DecodedIngest implements Ingest {
   #encoder: { encoder: SampleEncoder; rateHz: number } | undefined;
   #frames: Frame[] = [];
   readonly #heads = new StreamBudget(HEADS, 'Recordings begin too often.');
-  /** Budget of the encoders and resamplers that are opened, one for each change of the rate. */
-  readonly #rateChanges = new StreamBudget(RECORDINGS, 'The format changes too often.');
   #unreadBytes = 0;
   #silentJobs = 0;
   #atMs = 0;
@@ -190,7 +188,7 @@ export class DecodedIngest implements Ingest {
 
   async #encoderFor(rateHz: number): Promise<SampleEncoder | undefined> {
     if (this.#encoder?.rateHz === rateHz) return this.#encoder.encoder;
-    this.#rateChanges.spend(this.#atMs);
+    this.#target.sound.encoders.spend(this.#atMs);
     this.#encoder?.encoder.close();
     this.#encoder = undefined;
     const before = this.#before;

@@ -1,6 +1,7 @@
 import { counters } from '../../counters.ts';
 import { type Rate, TokenBucket } from '../../token-bucket.ts';
 import { FRAME_MS } from '../format.ts';
+import { RECORDINGS, StreamBudget } from './stream-budget.ts';
 
 /**
  * Maximum seconds of sound per second, and at once, of one client: after a stall of 8 s all of it arrives at once, and the budget of messages
@@ -17,6 +18,8 @@ const FRAMES_PER_S = 1000 / FRAME_MS;
  */
 export class SoundBudget {
   readonly #onUncovered: (seconds: number) => void;
+  /** Budget of the encoders and resamplers that are opened for compressed sound: one for each stream, and each change of its rate. */
+  readonly encoders = new StreamBudget(RECORDINGS, 'The format changes too often.');
   /**
    * Duration of Opus that has been charged and has not come yet, samples at 48 kHz. An ingest of Opus changes it, and leaves it to the next:
    * some recorders begin a new file for each chunk.

@@ -151,4 +151,33 @@ describe('a client that declares its format anew', () => {
     expect(packets).toBeLessThanOrEqual(MAX_PACKETS);
     input.close();
   });
+
+  test('opens no more than 20 encoders for compressed sound at once', async () => {
+    const declared = { codec: 'mp3' } as const;
+    const said = readFixture('speech.mp3').subarray(0, 3000);
+    let packets = 0;
+    const faults: unknown[] = [];
+    const turn = { begin: () => true, take: (start: () => void) => start() };
+    const input = new ClientInput({ declared }, codecs, turn, {
+      isJoining: () => false,
+      onDetected: () => {},
+      onOpaque: () => {},
+      onUncovered: () => {},
+      onMismatch: (observed) => faults.push(observed),
+      onFault: (fault) => faults.push(fault),
+    });
+    input.attach(() => void (packets += 1));
+    const atMs = performance.now();
+    let opened = 0;
+    for (; opened < 30 && faults.length === 0; opened += 1) {
+      const before = packets;
+      input.receive(said, atMs);
+      const isDone = () => expect(packets > before || faults.length > 0).toBe(true);
+      await vi.waitFor(isDone, { interval: 5 });
+      input.reopen({ declared });
+    }
+    expect(faults).toEqual([expect.objectContaining({ code: 'rate_limited' })]);
+    expect(opened).toBe(21);
+    input.close();
+  });
 });
