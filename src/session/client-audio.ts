@@ -325,8 +325,8 @@ export class ClientAudio {
     const isNewOut =
       nameOf(wanted.out) !== nameOf(before.out) || wanted.delivery !== before.delivery;
     const isNewMute = mute !== undefined && mute !== this.#isMuted;
-    // Earlier messages are read in the format, and with the mute, that held when they were sent. For
-    // a volume they may wait.
+    // Earlier messages are read in the format, and with the mute, of their time. For a volume they
+    // may wait.
     if (isNewIn || isNewOut || isNewMute) this.input.flush();
     this.#preferences = wanted;
     this.#volume = volumes;

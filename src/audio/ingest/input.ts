@@ -166,7 +166,7 @@ export class AudioInput {
     else this.#readLater({ message, atMs: nowMs, isFormatKnown: false });
   }
 
-  /** Holds a message behind those that wait. What was held until its format was known may be longer than the limit, and keeps its turns. */
+  /** Holds a message behind those that wait. Messages that were held until their format was known may be longer than the limit, and keep their turns. */
   #readLater(message: WaitingMessage): void {
     const mostBytes = Math.max(this.#maxWaitingBytes(), this.#waiting.bytes);
     this.#waiting.hold(message);

@@ -11,7 +11,7 @@ import { ClientAudio } from '../../../src/session/client-audio.ts';
 import { HandClock } from '../../support/simulated-room.ts';
 import { encodeOpus, pcmTone, tone } from '../../support/sound.ts';
 
-/** What a client is told of sound that came too fast, wherever it was dropped. */
+/** Figures that tell a client of sound that came too fast, wherever it was dropped. */
 
 let codecs: Codecs;
 beforeAll(async () => {

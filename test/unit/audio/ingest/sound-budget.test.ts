@@ -139,7 +139,7 @@ describe('a client that declares its format anew', () => {
     for (let round = 0; round < ROUNDS; round += 1) {
       const atMs = startMs + round * 1000;
       for (const message of messages) input.receive(message, atMs);
-      // Sound may be decoded in a thread. What is heard of a second later comes after all of it.
+      // Sound may be decoded in a thread. Sound of a second later is heard after all of it.
       for (const message of messages.slice(0, 5)) input.receive(message, atMs + 1000);
       const isHeard = () => expect(heardUntilMs).toBe(atMs + 1000);
       await vi.waitFor(isHeard, { timeout: 10_000 });
