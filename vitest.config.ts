@@ -135,7 +135,7 @@ const MOCKING = [
 ].map((name) => `test/unit/${name}.test.ts`);
 
 /** The longest of these, which run with the long tests: each takes half a minute or more. */
-const LONG_SIMULATIONS = ['decoded-formats', 'detector', 'mixing/playout'].map(
+const LONG_SIMULATIONS = ['decoded-formats', 'detector', 'mixing/playout', 'spaced-words'].map(
   (name) => `test/unit/**/${name}.test.ts`,
 );
 

@@ -20,9 +20,9 @@ const SLOWEST_FILES = 10;
  */
 const SUITES = {
   short: {
-    check: 0.6,
+    check: 0.4,
     unit: 0.4,
-    simulation: 1.4,
+    simulation: 1.6,
     waiting: 1.85,
     listening: 1.05,
     hearing: 1.1,

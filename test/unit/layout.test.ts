@@ -29,6 +29,7 @@ const SCENARIOS = [
   'audio/mixing/room-clock',
   'audio/mixing/skipped-ticks',
   'audio/network',
+  'audio/spaced-words',
   'audio/spectral-distance',
   'audio/spoken-words',
   'audio/switching',

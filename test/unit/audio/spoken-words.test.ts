@@ -164,55 +164,6 @@ test.each([
   },
 );
 
-const PAUSES_MS = [300, 1000, 3000, 30_000];
-/** Rest of a pause after the last word: its end is heard. */
-const END_MS = 200;
-/** Difference of the delays of two words: a message and a tick. */
-const MOST_APART_MS = 120;
-
-/** A word after each of the pauses, in a soft noise. */
-async function wordsAfterPauses(): Promise<Track> {
-  const parts = await Promise.all(
-    PAUSES_MS.map((pauseMs) => spokenTrack({ words: 1, pauseMs, noiseDb: -60 })),
-  );
-  const sounds = parts.map(({ sound }, i) => sound.subarray(0, -48 * (PAUSES_MS[i]! - END_MS)));
-  let at = 0;
-  const words = parts.map((part, i) => {
-    const { fromSample, samples } = part.words[0]!;
-    const word = { fromSample: at + fromSample, samples };
-    at += sounds[i]!.length;
-    return word;
-  });
-  return { sound: joinAll(sounds), words };
-}
-
-/** Files whose messages last about 20 ms. For longer ones the pacer changes the length of pauses, which the reference does not show. */
-const EVEN_FILES = SENDERS_OF_FILES.filter(({ name }) => /MP3|AAC/.test(name));
-
-test.each([
-  celt,
-  SENDERS.long,
-  SENDERS.dtx,
-  ...SENDERS_OF_SAMPLES,
-  ...SENDERS_IN_CONTAINERS,
-  ...EVEN_FILES,
-])(
-  'words said as $name, after pauses of 0.3 to 30 s in soft noise: each begins as it was said',
-  async (sender) => {
-    const said = await sayTrack(codecs, 'a', sender, await wordsAfterPauses());
-    for (const format of [PCM, OPUS]) {
-      const room = new SimulatedRoom(codecs, ['a']);
-      const heard = room.listen('x', format);
-      await room.play(said.arrivals);
-      room.mixer.close();
-      const errors = compareWords(said.reference, await soundOf(codecs, heard), said.words);
-      expect(reportWords(errors)).toMatchObject({ ...AS_SENT, words: PAUSES_MS.length });
-      const lateMs = errors.map(({ offSamples }) => offSamples / 48);
-      expect(Math.max(...lateMs) - Math.min(...lateMs)).toBeLessThan(MOST_APART_MS);
-    }
-  },
-);
-
 /** Time for which a noise lasts until it is not talk any more, ms, and a little. */
 const NOISE_MS = 12_000;
 const NOISE_DB = -45;
