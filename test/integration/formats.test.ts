@@ -304,7 +304,8 @@ describe('speech through the gateway', () => {
         const offDb = levelOverSpeechDb(sound);
         const likeness = likenessInPieces(sound);
         const isRight = Math.abs(offDb) < 3 && likeness > 0.7;
-        expect({ name, audio, offDb, likeness, isRight }).toMatchObject({ isRight: true });
+        const heard = `${name} as ${audio}: ${offDb} dB, likeness ${likeness}`;
+        expect({ heard, isRight }).toEqual({ heard, isRight: true });
       }
     }
   });
