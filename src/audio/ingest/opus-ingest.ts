@@ -2,6 +2,7 @@ import { counters } from '../../counters.ts';
 import { PartylineError } from '../../protocol/errors.ts';
 import { SILENCE_LEVEL } from '../../rtp/packet.ts';
 import type { Ingest, OpusTarget } from './ingest.ts';
+import { SAMPLE_RATE_HZ } from '../format.ts';
 import { audioLevelOf } from '../level.ts';
 import type { OpusDecoder } from '../opus-codec.ts';
 import {
@@ -37,7 +38,6 @@ const METERED_SAMPLES = 960;
 
 /** Sound that is charged in one step, s: most frames, the median too, do not enter the budget. */
 const CHARGED_AT_ONCE_S = 1;
-const SAMPLES_PER_S = 48_000;
 
 /** Ingest of Opus: hands on packets unchanged, but for excessive padding; decodes some of them to measure their level. */
 export class OpusIngest implements Ingest {
@@ -76,9 +76,9 @@ export class OpusIngest implements Ingest {
   #admit(durationSamples: number, atMs: number): boolean {
     const { sound } = this.#target;
     if (durationSamples > sound.spareSamples) {
-      const seconds = durationSamples / SAMPLES_PER_S;
+      const seconds = durationSamples / SAMPLE_RATE_HZ;
       if (!sound.admit(seconds, atMs, CHARGED_AT_ONCE_S)) return false;
-      sound.spareSamples += CHARGED_AT_ONCE_S * SAMPLES_PER_S;
+      sound.spareSamples += CHARGED_AT_ONCE_S * SAMPLE_RATE_HZ;
     }
     sound.spareSamples -= durationSamples;
     return true;
