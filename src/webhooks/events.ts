@@ -20,7 +20,7 @@ export type PresentPeer = WebhookRoom & { peer: string; kind: PeerKind };
 /** A change of state, with the events that are due if it is new. */
 export type Change =
   | (PresentPeer & { op: 'leave'; peerEvent: WebhookEvent; roomEvent: WebhookEvent })
-  /** `endEvent`: `room_ended`, told first if the peer is back and nobody else is in the room. */
+  /** A join. `endEvent` is sent before the other events if the peer had left meanwhile and nobody else is in the room. */
   | (PresentPeer & {
       op: 'join';
       peerEvent: WebhookEvent;
