@@ -4,7 +4,7 @@ import { loadCodecs } from '../../../src/audio/codecs.ts';
 import type { AudioSettings } from '../../../src/session/audio-settings.ts';
 import type { WebSocketPeer } from '../../../src/rooms/websocket-peer.ts';
 import { type AudioPreferences, ClientAudio } from '../../../src/session/client-audio.ts';
-import type { Turn } from '../../../src/audio/ingest/held-audio.ts';
+import { AT_ONCE, type Turn } from '../../../src/audio/ingest/held-audio.ts';
 import { pcmTone } from '../../support/sound.ts';
 
 test.each([
@@ -157,8 +157,6 @@ type Options = {
   /** Receives what is stored. */
   stored?: AudioSettings[];
 };
-
-const AT_ONCE: Turn = { begin: () => true, take: (start) => start() };
 
 async function openAudio({ set, settings, turn = AT_ONCE, stored = [] }: Options = {}) {
   const codecs = await loadCodecs({ bitrateBps: 48_000, complexity: 5 });

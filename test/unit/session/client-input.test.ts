@@ -2,6 +2,7 @@ import { beforeAll, expect, test, vi } from 'vitest';
 import { type Codecs, loadCodecs } from '../../../src/audio/codecs.ts';
 import type { DeclaredFormat } from '../../../src/audio/format.ts';
 import { counters } from '../../../src/counters.ts';
+import { AT_ONCE } from '../../../src/audio/ingest/held-audio.ts';
 import { ClientInput } from '../../../src/session/client-input.ts';
 import { opusTone, pcmTone } from '../../support/sound.ts';
 
@@ -14,8 +15,7 @@ beforeAll(async () => {
 function openInput(isJoining: () => boolean, declared: DeclaredFormat = 'auto') {
   const relayed: string[] = [];
   const faults: unknown[] = [];
-  const turn = { begin: () => true, take: (start: () => void) => start() };
-  const input = new ClientInput({ declared }, codecs, turn, {
+  const input = new ClientInput({ declared }, codecs, AT_ONCE, {
     isJoining,
     onDetected: () => {},
     onOpaque: (message) => relayed.push(message.toString('latin1', 0, 1)),

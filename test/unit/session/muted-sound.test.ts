@@ -4,6 +4,7 @@ import { afterEach, beforeAll, beforeEach, expect, test, vi } from 'vitest';
 import { DEFAULT_TIMINGS } from '../../../config/timings.ts';
 import { type Codecs, loadCodecs } from '../../../src/audio/codecs.ts';
 import { parseDeclaredFormat, type SampleFormat } from '../../../src/audio/format.ts';
+import { AT_ONCE } from '../../../src/audio/ingest/held-audio.ts';
 import type { ClientConnection } from '../../../src/rooms/peer.ts';
 import type { RoomLease } from '../../../src/rooms/registry.ts';
 import { WebSocketPeer } from '../../../src/rooms/websocket-peer.ts';
@@ -58,8 +59,7 @@ function open(declared: string) {
     delivery: 'mix' as const,
     unknownOut: undefined,
   };
-  const eventLoop = { begin: () => true, take: (start: () => void) => start() };
-  const audio = new ClientAudio(preferences, undefined, codecs, eventLoop, session);
+  const audio = new ClientAudio(preferences, undefined, codecs, AT_ONCE, session);
   const peer = new WebSocketPeer(
     { room } as unknown as RoomLease,
     session as unknown as ClientConnection,

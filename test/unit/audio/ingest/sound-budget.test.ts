@@ -1,6 +1,7 @@
 import { beforeAll, describe, expect, test, vi } from 'vitest';
 import { type Codecs, loadCodecs } from '../../../../src/audio/codecs.ts';
 import type { DeclaredFormat, SampleFormat } from '../../../../src/audio/format.ts';
+import { AT_ONCE } from '../../../../src/audio/ingest/held-audio.ts';
 import { SoundBudget } from '../../../../src/audio/ingest/sound-budget.ts';
 import { counters } from '../../../../src/counters.ts';
 import { ClientInput } from '../../../../src/session/client-input.ts';
@@ -118,12 +119,10 @@ describe('a client that declares its format anew', () => {
     codecs = await loadCodecs({ bitrateBps: 48_000, complexity: 0 });
   });
 
-  test.each(FORMATS)('%s: has no other 12 s', async (_name, declared, make) => {
-    const messages = await make();
-    let [packets, heardUntilMs] = [0, -Infinity];
+  /** Opens the input of a client, and collects its faults. */
+  function openInput(declared: DeclaredFormat) {
     const faults: unknown[] = [];
-    const turn = { begin: () => true, take: (start: () => void) => start() };
-    const input = new ClientInput({ declared }, codecs, turn, {
+    const input = new ClientInput({ declared }, codecs, AT_ONCE, {
       isJoining: () => false,
       onDetected: () => {},
       onOpaque: () => {},
@@ -131,6 +130,13 @@ describe('a client that declares its format anew', () => {
       onMismatch: (observed) => faults.push(observed),
       onFault: (fault) => faults.push(fault),
     });
+    return { input, faults };
+  }
+
+  test.each(FORMATS)('%s: has no other 12 s', async (_name, declared, make) => {
+    const messages = await make();
+    let [packets, heardUntilMs] = [0, -Infinity];
+    const { input, faults } = openInput(declared);
     input.attach((_packet, _samples, _level, atMs) => {
       packets += 1;
       heardUntilMs = atMs;
@@ -156,16 +162,7 @@ describe('a client that declares its format anew', () => {
     const declared = { codec: 'mp3' } as const;
     const said = readFixture('speech.mp3').subarray(0, 3000);
     let packets = 0;
-    const faults: unknown[] = [];
-    const turn = { begin: () => true, take: (start: () => void) => start() };
-    const input = new ClientInput({ declared }, codecs, turn, {
-      isJoining: () => false,
-      onDetected: () => {},
-      onOpaque: () => {},
-      onUncovered: () => {},
-      onMismatch: (observed) => faults.push(observed),
-      onFault: (fault) => faults.push(fault),
-    });
+    const { input, faults } = openInput(declared);
     input.attach(() => void (packets += 1));
     const atMs = performance.now();
     let opened = 0;
