@@ -32,6 +32,10 @@ const FRAMES = 12;
 const EVERY = 3;
 /** Minimum number of hand-overs of a whole way: a frame that the gateway has held since an earlier chunk shows only the last ones. */
 const MIN_HAND_OVERS = 5;
+
+/** Tells whether this frame left at once: an earlier one that had been held may leave in its place. */
+const isWhole = ({ handOvers }: FramePath, end: string): boolean =>
+  handOvers.length >= MIN_HAND_OVERS && handOvers.some(({ to }) => to === end);
 /** Number of frames after which the measurement is given up. */
 const MAX_FRAMES = 300;
 /** Time after which a frame is given up: the gateway holds it until it is due. */
@@ -145,7 +149,7 @@ async function follow(speaker: TestClient, end: string): Promise<FramePath[]> {
     for (; !next.path && performance.now() < untilMs;) await nextTurn();
     followed = undefined;
     watch.follow(undefined);
-    if (next.path && next.path.handOvers.length >= MIN_HAND_OVERS) paths.push(next.path);
+    if (next.path && isWhole(next.path, end)) paths.push(next.path);
   }
   coverage?.close();
   coverage = undefined;
