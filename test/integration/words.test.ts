@@ -69,14 +69,15 @@ test.each(['opus', 'pcm_s16le;rate=16000;channels=1'])(
   },
 );
 
+/** Sound in which the hiccup of {@link speak} falls; it is not heard as a word. */
+const MURMUR = tone(TONE_HZ, 0.004, 400);
+
 /** Two words with pauses around them, in which next to nothing is sent. */
 async function sayPauses(): Promise<Buffer[]> {
   const word = fade(tone(TONE_HZ, AMPLITUDE, 600));
   const silence = new Float32Array(48 * 900);
-  // The hiccup of speak() is in here; it is not heard as a word.
-  const murmur = tone(TONE_HZ, 0.004, 400);
   const sound = Float32Array.from(
-    [murmur, word, silence, word, silence, word, silence].flatMap((part) => [...part]),
+    [MURMUR, word, silence, word, silence, word, silence].flatMap((part) => [...part]),
   );
   return encodeOpus(sound, 20, { application: Application.Voip, dtx: true, complexity: 10 });
 }
@@ -131,9 +132,9 @@ async function changeFormat(speaker: TestClient, audio: string, note: Note): Pro
 
 /** A word as Opus, and the same word as samples. */
 async function hearTwoFormats(word: Float32Array, attempt: number, note: Note) {
-  const packets = await encodeOpus(word);
+  const packets = await encodeOpus(Float32Array.from([...MURMUR, ...word]));
   const room = await openRoom(enter, `words ${attempt}`, OPUS);
-  await play(room.speaker, packets);
+  await speak(room.speaker, packets);
   await changeFormat(room.speaker, formatAudioFormat(PCM), note);
   await play(room.speaker, sampleMessages(PCM, word));
   const heard = [room.opus, room.pcm];
