@@ -116,15 +116,15 @@ async function flood(attack: MessageAttack, connection: Connection): Promise<voi
     const dueMs = attack.perSecond ? startMs + (sent * 1000) / attack.perSecond : 0;
     while (!isOver() && performance.now() < dueMs) await pause(5);
     if (sent % MESSAGES_A_TURN === 0 || message === undefined) await turn();
-    // The gateway stops reading a client before it closes it: what is unsent stays unsent.
+    // The gateway stops reading before it closes a connection: what is unsent stays unsent.
     while (isOpen(connection) && socket.bufferedAmount > MAX_UNSENT_BYTES && !isOver())
       await pause(1);
   }
-  // A refused connection first receives the reason.
+  // A refusal arrives before the connection closes.
   if (attack.reconnectAfter !== undefined) await pause(1);
 }
 
-/** Attacks over one connection after the other: a client that is closed comes back. */
+/** Attacks over one connection after another: reconnects after each close. */
 async function attackAgain(
   attack: MessageAttack,
   client: number,
@@ -140,7 +140,7 @@ async function attackAgain(
     if (last !== connection) last.close();
     const next = open(attack, client);
     await settled(next);
-    // A refused connection has replaced none.
+    // Refused: the connection before is still open.
     if (isOpen(connection) && !isOpen(next)) continue;
     last = connection;
     connection = next;

@@ -124,7 +124,7 @@ export class NodeState {
       sinceMs === undefined ? 0 : Math.max(0, clock.wallMs() - sinceMs);
     if (!(await this.#redis.read())) return undefined;
     try {
-      const [{ minutes, oldestEndMs }, waitingJobs, waiting, workers] = await Promise.all([
+      const [{ minutes, oldestEndWallMs }, waitingJobs, waiting, workers] = await Promise.all([
         usage.store.countOpen(),
         countWaitingJobs(redis),
         usage.webhooks.count(),
@@ -132,7 +132,7 @@ export class NodeState {
       ]);
       return {
         openMinutes: minutes,
-        oldestOpenMinuteMs: ageMs(oldestEndMs),
+        oldestOpenMinuteMs: ageMs(oldestEndWallMs),
         waitingJobs,
         webhooks: { ...waiting, oldestMs: ageMs(waiting.oldestMs) },
         workers,

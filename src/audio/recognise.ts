@@ -4,8 +4,7 @@ import type { FrameFormat } from './frames/frame-header.ts';
 import { MPEG_FRAMES } from './frames/mpeg-frame.ts';
 
 /**
- * Verdict on whether bytes are the beginning, or a part, of a stream of some format; `more`: undecided until there are
- * more bytes.
+ * Verdict on whether bytes begin a stream of a format, or are part of one; `more`: more bytes are needed.
  */
 export type Sniff = 'yes' | 'no' | 'more';
 
@@ -54,8 +53,8 @@ function followChain(bytes: Buffer, from: number, { headerBytes, parse }: FrameF
 }
 
 /**
- * Returns true if bytes may continue a stream of AAC or MP3 that began before them: behind the first byte stands a header, and what has
- * come since does not refute it. Among random bytes this happens in one of five cases, each time for the length of a frame.
+ * Returns true if bytes may continue a stream of AAC or MP3: a header follows the first byte, and no later byte contradicts it yet. Fewer than three
+ * frames may have come: three are a beginning. True for one in five random inputs, until a frame's length of bytes after the header has come.
  */
 export function mayContinueFrames(bytes: Buffer): boolean {
   for (let at = bytes.indexOf(0xff, 1); at !== -1; at = bytes.indexOf(0xff, at + 1)) {
@@ -79,13 +78,13 @@ function sniffFlac(bytes: Buffer): Sniff {
   for (let at = bytes.indexOf(0xff); at !== -1; at = bytes.indexOf(0xff, at + 1)) {
     if (parseFlacHeader(bytes, at)) heads.push(at);
   }
-  // Each head occurs by chance once in 2^27 places.
+  // A header occurs by chance once in 2^27 bytes.
   return heads.length >= 2 ? 'yes' : heads[0] === 0 ? 'more' : 'no';
 }
 
 const PAGE_HEAD_BYTES = 27;
 
-/** Judges whether one of the first pages, which begin the logical streams (RFC 3533 §6), has a first packet that begins with `magic`. */
+/** Judges whether one of the pages that begin logical streams (RFC 3533 §6) has a packet that begins with `magic`. */
 function sniffOgg(bytes: Buffer, magic: string): Sniff {
   for (let at = 0; ;) {
     const isPage = sniffAt(bytes, [at, ['OggS\0']]);
@@ -99,7 +98,7 @@ function sniffOgg(bytes: Buffer, magic: string): Sniff {
   }
 }
 
-/** Structure by which each format is recognized. */
+/** Test of the structure of each format. */
 const SNIFFERS = {
   ogg_opus: (bytes) => sniffOgg(bytes, 'OpusHead'),
   ogg_flac: (bytes) => sniffOgg(bytes, '\x7fFLAC'),
@@ -115,10 +114,10 @@ const SNIFFERS = {
   },
 } satisfies Record<string, (bytes: Buffer) => Sniff>;
 
-export type RecognisedCodec = keyof typeof SNIFFERS;
+export type RecognisedFormat = keyof typeof SNIFFERS;
 
 /** Judges whether bytes are of one format. */
-export const sniff = (codec: RecognisedCodec, bytes: Buffer): Sniff =>
+export const sniff = (codec: RecognisedFormat, bytes: Buffer): Sniff =>
   SNIFFERS[codec](bytes.subarray(0, MAX_SNIFFED_BYTES));
 
 /** First block of metadata, STREAMINFO, of 34 bytes, which may be the last one (RFC 9639 §8.2). */
@@ -129,10 +128,10 @@ const DOCUMENT_TYPE = /webm|matroska/;
 const EBML_HEADER_BYTES = 64;
 
 /**
- * Returns the codec of the WAVE, MP4, FLAC, WebM, AAC or MP3 file that bytes begin; undefined if they begin none. Bytes within another
- * file, or encrypted ones, look like a beginning once in 2^48 messages at most.
+ * Returns the format of the WAVE, MP4, FLAC, WebM, AAC or MP3 file that begins at the first byte; undefined if none does. Other or encrypted bytes
+ * look like a beginning in one of 2^48 messages at most.
  */
-export function codecOfBeginning(bytes: Buffer): RecognisedCodec | undefined {
+export function formatOfBeginning(bytes: Buffer): RecognisedFormat | undefined {
   if (sniff('wav', bytes) === 'yes') return 'wav';
   const isDocument = DOCUMENT_TYPE.test(bytes.toString('latin1', 0, EBML_HEADER_BYTES));
   if (isDocument && sniff('webm_opus', bytes) === 'yes') return 'webm_opus';
@@ -143,13 +142,13 @@ export function codecOfBeginning(bytes: Buffer): RecognisedCodec | undefined {
 }
 
 /**
- * Finds the format whose structure bytes have: that of a container, or of consecutive frames.
+ * Returns the format whose container or consecutive frames the bytes have.
  * @param start first bytes of a stream, as far as they have arrived
  * @returns `more` while a format is still possible; undefined if none is
  */
-export function recognise(start: Buffer): RecognisedCodec | 'more' | undefined {
+export function recognise(start: Buffer): RecognisedFormat | 'more' | undefined {
   let mayBe = false;
-  for (const codec of Object.keys(SNIFFERS) as RecognisedCodec[]) {
+  for (const codec of Object.keys(SNIFFERS) as RecognisedFormat[]) {
     const answer = sniff(codec, start);
     if (answer === 'yes') return codec;
     mayBe ||= answer === 'more';

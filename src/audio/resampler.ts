@@ -1,21 +1,24 @@
 import loadSpeex from '@echogarden/speex-resampler-wasm';
 
-/** Converts one sample rate to another, message by message and without seams: it keeps the necessary past samples. */
+/** Resampler of one mono stream (samples -1…1), buffer by buffer: it keeps the past samples that its filter needs. */
 export type Resampler = {
-  /** Returns the converted samples; their number is given by the ratio of the rates, to within one. */
+  /**
+   * Returns the samples at the new rate: as many as the ratio of the rates gives, to within one, but for 40 fewer (at the lower rate) in the first
+   * call.
+   */
   process(samples: Float32Array): Float32Array;
   close(): void;
 };
 
 export type ResamplerFactory = (fromHz: number, toHz: number) => Resampler;
 
-/** Quality of the filter, 0…10; at 5 the remaining aliases are below 16 bits. */
+/** Quality of the filter, 0…10; at 5, aliases are below the noise of 16 bits. */
 const QUALITY = 5;
 const BYTES_PER_FLOAT = 4;
 
 /**
  * Loads the Speex resampler (WebAssembly).
- * @param load returns its functions and memory
+ * @param load loads the WebAssembly module
  */
 export async function loadResampler(load = loadSpeex): Promise<ResamplerFactory> {
   const speex = await load();
@@ -32,7 +35,7 @@ export async function loadResampler(load = loadSpeex): Promise<ResamplerFactory>
       speex._free(lengths);
       throw new Error(`the resampler from ${fromHz} to ${toHz} Hz did not open: ${error}`);
     }
-    // Without this call the first output samples would be the silence before the first input.
+    // Drops the silence that the delay of the filter puts before the first sample.
     speex._speex_resampler_skip_zeros(state);
     let isClosed = false;
     return {

@@ -94,7 +94,7 @@ export class Cluster {
     const key = settings.clusterKey || (await sharedKey(redis));
     const sealer = new Sealer(key);
     const events = {
-      onDead: (node: string) => {
+      onGone: (node: string) => {
         bus.forget(node);
         relays.forget(node);
         cluster.#unreachable.delete(node);

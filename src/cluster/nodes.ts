@@ -7,12 +7,15 @@ import type { Redis } from '../store/redis.ts';
 
 /** Events about other nodes, and about this one. */
 export type NodesEvents = {
-  onDead: (node: string) => void;
-  /** Other nodes took this one for dead, or Redis lost its data: everything must be written again. */
+  onGone: (node: string) => void;
+  /** Called when Redis has lost the entries of this node, which must be written again. */
   onForgotten: () => void;
 };
 
-/** Time for which a departure stays noted, in multiples of the silence after which a node is dead: others may have been cut off. */
+/**
+ * Time for which the note of a departure outlives the node's entries, in multiples of the silence after which a node is dead: nodes that were cut
+ * off read it later.
+ */
 const DEPARTURE_NOTED_FOR = 10;
 
 /** The living nodes. Each writes its heartbeat into Redis; a node that finds another one dead removes its entries there. */
@@ -24,13 +27,13 @@ export class Nodes {
   readonly #events: NodesEvents;
   readonly #timings: Timings['nodes'];
   readonly #liveness: Liveness;
-  /** Last heartbeat of each node that left in order, and of which only entries in Redis remain. */
+  /** Last heartbeat of each node that left in order but still has entries in Redis. */
   readonly #departed = new Map<string, { heartbeat: string; untilMs: number }>();
-  /** Last heartbeat of each node that lies ahead, and is of no departure. */
+  /** Last heartbeat of each node that has not departed but whose heartbeat lies in the future. */
   readonly #ahead = new Map<string, string>();
   #living = new Set([this.id]);
   #timer: NodeJS.Timeout | undefined;
-  /** True from the moment that Redis is found not to know this node until it is told of the node again, and answers. */
+  /** True from the time when Redis lacks this node's mark until a heartbeat that sets it is answered. */
   #isForgotten = false;
 
   private constructor(
@@ -46,6 +49,7 @@ export class Nodes {
     this.#liveness = new Liveness(timings.deadAfterMs);
   }
 
+  /** Writes the first heartbeat. @throws {PartylineError} `overloaded` if Redis does not answer */
   static async open(
     redis: Redis,
     log: FastifyBaseLogger,
@@ -70,8 +74,8 @@ export class Nodes {
   }
 
   /**
-   * Ends the heartbeat. The entries of this node in Redis stay for `lastsMs`, as if it lived; at 0 they are removed
-   * at once. Others are told that it left in order.
+   * Ends the heartbeat, and notes in Redis that this node left in order. Its entries in Redis stay for `lastsMs`; 0 removes them at once. A failure
+   * is logged.
    */
   async close(lastsMs = 0): Promise<void> {
     clearTimeout(this.#timer);
@@ -113,14 +117,13 @@ export class Nodes {
     const reply = await this.#redis.run((client) => client.beatNode(options));
     const [isKnown, flat] = reply as [number, string[]];
     if (isKnown === 0) {
-      // Any answer may be lost: every heartbeat finds this out again until one that joins is
-      // answered.
+      // An answer may be lost: each later heartbeat sets the mark again until one is answered.
       this.#isForgotten = true;
       return this.#beat();
     }
     const heartbeats = new Map<string, string>();
     for (let i = 0; i < flat.length; i += 2) heartbeats.set(flat[i]!, flat[i + 1]!);
-    // This node's heartbeat is Redis's time of this reading.
+    // Redis wrote its own time as this node's heartbeat.
     const wallMs = Number(heartbeats.get(this.id));
     this.#liveness.see(heartbeats, wallMs);
     for (const [node, heartbeat] of heartbeats) {
@@ -131,20 +134,20 @@ export class Nodes {
         const untilMs =
           known?.heartbeat === heartbeat ? known.untilMs : performance.now() + aheadMs;
         this.#departed.set(node, { heartbeat, untilMs });
-        // After a step back of Redis's clock it lies ahead for longer than the node meant.
+        // If Redis's clock steps back, the heartbeat stays in the future for too long.
         if (performance.now() < untilMs) this.#liveness.renew(node);
       } else if (this.#departed.get(node)?.heartbeat !== heartbeat) {
         this.#departed.delete(node);
       }
     }
     this.#living = new Set([...heartbeats.keys()].filter((node) => !this.#departed.has(node)));
-    // Before others are removed, which may fail.
+    // First, because removing others may fail.
     if (this.#isForgotten) this.#events.onForgotten();
     this.#isForgotten = false;
     for (const [node, heartbeat] of this.#liveness.dead()) await this.#reap(node, heartbeat);
   }
 
-  /** Returns true if a node left in order. After a step back of Redis's clock, heartbeats of living and dead nodes lie ahead, too. */
+  /** Returns true if a node left in order. A heartbeat in the future alone does not prove it: Redis's clock may have stepped back. */
   async #hasDeparted(node: string, heartbeat: string): Promise<boolean> {
     if (this.#departed.get(node)?.heartbeat === heartbeat) return true;
     if (this.#ahead.get(node) === heartbeat) return false;
@@ -163,6 +166,6 @@ export class Nodes {
     this.#liveness.forget(node);
     this.#departed.delete(node);
     this.#ahead.delete(node);
-    this.#events.onDead(node);
+    this.#events.onGone(node);
   }
 }

@@ -196,7 +196,7 @@ export class RoomLink implements RoomEnd {
   }
 
   /** Resolves when the audio of all other nodes is received here, or after a time limit. */
-  hearsAll(): Promise<void> {
+  whenAllHeard(): Promise<void> {
     return this.#until((remote) => remote.isHeard);
   }
 

@@ -48,9 +48,9 @@ class ListeningRouter implements TransportHost {
   static async open(worker: RouterHost, payloadType: number): Promise<ListeningRouter> {
     const router = await worker.openRouter(payloadType);
     try {
-      // No other router needs these producers.
+      // Not published: no other router needs these producers.
       const plainLeg = await PlainLeg.open(router, async () => {});
-      // Its socket does not close with the media worker.
+      // The socket outlives the media worker.
       router.observer.once('close', () => plainLeg.close());
       return new ListeningRouter(router, worker.webRtcServer, payloadType, plainLeg);
     } catch (fault) {
@@ -108,7 +108,11 @@ export class ListeningRouters {
     this.#worker = worker;
   }
 
-  /** @throws {Error} if the media worker refuses the parameters, dies or hangs */
+  /**
+   * Opens an output on the router of a payload type, which it shares with others; `close()` releases it.
+   * @param payloadType payload type of Opus in the client's offer
+   * @throws {Error} if the media worker refuses the parameters, dies or hangs
+   */
   async openOutput(payloadType: number, options: ClientTransportOptions): Promise<WebRtcOutput> {
     const entry = this.#entries.get(payloadType) ?? {
       opening: ListeningRouter.open(this.#worker, payloadType),
@@ -120,7 +124,7 @@ export class ListeningRouters {
       entry.users -= 1;
       if (entry.users > 0) return;
       this.#entries.delete(payloadType);
-      // A router that failed to open has rejected the promise of its callers.
+      // If opening failed, each caller has the error.
       entry.opening.then(
         (router) => router.close(),
         () => {},

@@ -18,7 +18,7 @@ import { RoomMedia } from './room-media.ts';
 import type { RoomParts, RoomKey } from './room-parts.ts';
 import { SpeakingReporter } from './speaking-reporter.ts';
 
-/** Bounds of the jitter buffer's target delay, ms. After it a packet waits for the next tick of its room (decisions 159 and 210). */
+/** Bounds of the jitter buffer's target delay, ms. The wait for the next tick of the room is added to it (decisions 159 and 210). */
 const JITTER_BUFFER_LIMITS = { minMs: 5, maxMs: 200 };
 
 /** Parts that are opened before the room that they belong to. */
@@ -100,13 +100,12 @@ export class Room {
     this.#updateRoute();
   }
 
-  /** Opens a room without peers of this node. */
+  /** Opens a room without peers of this node. @throws the error of its router, or else of its link to other nodes */
   static async open(parts: RoomParts & RoomKey): Promise<Room> {
     const { accountId, name, pool, cluster, log } = parts;
     let room: Room | undefined;
     const members = new Members({ accountId, name }, parts, (peer) => room?.relay.forget(peer));
-    // Other nodes send their peers before the room is open; their audio arrives only once it has a
-    // router and a peer.
+    // Other nodes may send their peers before the room is open; audio needs a router and a peer here.
     const [media, link] = await Promise.allSettled([
       RoomMedia.open(pool, log, {
         onLost: () => room && room.#mediaLost(),
@@ -153,7 +152,7 @@ export class Room {
     return this.#members.describe(levels);
   }
 
-  /** Returns the speaker number of a peer, which is in the header of forwarded frames. */
+  /** Returns the number of a peer in the header of forwarded frames; reserves one if it has none. */
   speakerOf(name: string): number {
     return this.#members.speakerOf(name);
   }
@@ -190,7 +189,7 @@ export class Room {
       if (this.mixer.hasSpeaker(name)) this.mixer.cutSpeaker(name);
       else this.mixer.addSpeaker(name, this.speakerOf(name));
     } else if (!this.#downlink.hears(name)) this.mixer.removeSpeaker(name);
-    // The packets of a WebSocket peer carry its mute state.
+    // An uplink passes the mute with each packet.
     const isHeldBack = kind === 'webrtc' && isMuted;
     this.mixer.setMuted(name, isHeldBack, performance.now(), kind === 'websocket');
     this.#share(after, false);
@@ -211,10 +210,10 @@ export class Room {
     this.#share(peer, false);
   }
 
-  /** Applies a possible change of a peer's `isMuted`. */
+  /** Applies `isMuted` of a peer if it has changed. */
   mutedChanged(peer: Peer): void {
     if (!this.#members.isCurrent(peer)) return;
-    // The packets of a WebSocket peer carry its mute state; a muted browser sends none.
+    // An uplink passes the mute with each packet; a muted browser sends none.
     if (peer.kind === 'webrtc') this.#muteBrowser(peer);
     this.#members.mutedChanged(peer);
     this.#link.setMuted(peer.name, peer.isMuted);
@@ -239,14 +238,13 @@ export class Room {
       this.#link.removePeer(name, reason);
     }
     this.#members.leave(peer, reason);
-    // A peer whose join failed was never in the room, so no remote producer was held back because
-    // of it.
+    // Only a peer in the room holds back producers of other nodes; one whose join failed never was.
     if (isCurrent) this.producers.hearRemote(name);
   }
 
-  /** Resolves when this node receives the audio of all other nodes. */
-  hearsAll(): Promise<void> {
-    return this.#link.hearsAll();
+  /** Resolves when this node receives the audio of all other nodes, or after a time limit. */
+  whenAllHeard(): Promise<void> {
+    return this.#link.whenAllHeard();
   }
 
   /** Relays a message of an unknown format that a peer of this node sends. */
@@ -258,7 +256,9 @@ export class Room {
   /**
    * Connects a browser's producer to all other peers. Resolves when the WebSocket peers and other nodes will not miss a packet, or
    * after a time limit for those nodes; browsers get their consumers later.
+   * Does nothing if another connection has replaced the peer.
    * @param onExceeded called once if the producer has sent more than its budget for too long
+   * @throws {PartylineError} `media_lost`
    */
   async addBrowserProducer(peer: Peer, id: string, onExceeded: () => void): Promise<void> {
     if (!this.#members.isCurrentOrPrepared(peer)) return;
@@ -284,7 +284,7 @@ export class Room {
     return this.#downlink.lastPacketAtMs(producerId);
   }
 
-  /** Schedules deferrable work for a peer, in turn with that of other rooms. */
+  /** Queues work that may wait, in turn with that of other rooms. A rejection is given to `onFault` of the `Slices`. */
   doLater(work: () => Promise<void>): void {
     this.#slices.add(this.producers, work);
   }
@@ -303,7 +303,7 @@ export class Room {
     this.#echo?.close();
     this.mixer.close();
     this.media.close();
-    // The link tells the other nodes by itself; closing the cluster waits for that.
+    // Not awaited: closing the cluster waits for its links.
     void this.#link.close();
   }
 
@@ -355,7 +355,7 @@ export class Room {
     return heard;
   }
 
-  /** Tells the mixer whether the packets of a peer on another node are held back there. The stream of a WebSocket peer begins anew after a mute. */
+  /** Tells the mixer whether another node withholds the packets of a peer (a muted browser). A WebSocket peer begins a new stream after a mute. */
   #updateMutedElsewhere(name: string): void {
     const state = this.#members.stateElsewhere(name);
     if (!state) return;

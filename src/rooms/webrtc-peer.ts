@@ -305,8 +305,8 @@ export class WebRtcPeer implements Peer {
   }
 
   /** Resolves when it hears all speakers on all nodes. */
-  hearsAll(): Promise<void> {
-    return this.#lease.room.hearsAll();
+  whenAllHeard(): Promise<void> {
+    return this.#lease.room.whenAllHeard();
   }
 
   /** Tells what the client must know beside {@link consumers}. */

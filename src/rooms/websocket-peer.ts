@@ -197,8 +197,8 @@ export class WebSocketPeer implements Peer {
   }
 
   /** Resolves when the peer hears all speakers on all nodes. */
-  hearsAll(): Promise<void> {
-    return this.#lease.room.hearsAll();
+  whenAllHeard(): Promise<void> {
+    return this.#lease.room.whenAllHeard();
   }
 
   replace(): void {

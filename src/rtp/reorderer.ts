@@ -4,19 +4,18 @@ import { sequenceDelta, timestampDelta } from './sequence.ts';
 
 /** Time for which a missing packet is awaited after a later one has arrived. */
 const MAX_WAIT_MS = 40;
-/** Longest end of a gap that is concealed, samples: 80 ms. */
+/** Part at the end of a gap that is concealed, samples: 80 ms. */
 const MAX_CONCEALED_SAMPLES = 80 * SAMPLES_PER_MS;
 /** Longest gap in a stream; a larger jump begins another stream. */
 const MAX_JUMP_MS = 500;
 /** Longest gap in the shortest packets, of 2.5 ms; a number further away is no gap, regardless of the timestamp. */
 const MAX_LOST_PACKETS = MAX_JUMP_MS / 2.5;
 /**
- * Largest gap in a pause of its sender, which then sends one packet every 400 ms (DTX): a few numbers are missing, and more time than packets
- * without a pause would take.
+ * Maximum gap, in packets, that still belongs to the stream while its sender pauses (DTX: one packet every 400 ms).
  */
 const MAX_PAUSE_PACKETS = 25;
 const MAX_PAUSE_MS = MAX_PAUSE_PACKETS * 400;
-/** Largest distance by number at which an earlier packet belongs to the stream, however late it is; as in a `JitterBuffer`. */
+/** Maximum distance by number at which an earlier packet is late, and not of another stream; as in a `JitterBuffer`. */
 const MAX_LATE_PACKETS = 1000;
 
 /**
@@ -24,7 +23,7 @@ const MAX_LATE_PACKETS = 1000;
  * Pure: the caller passes the time.
  */
 export class Reorderer {
-  /** Next packet, while no other one waited when it came: nearly every packet, which needs no place among the held ones. */
+  /** Next packet, if none was held when it arrived. This is true of nearly every packet, so that `#held` is rarely used. */
   #inTurn: MediaPacket | undefined;
   readonly #held = new Map<number, MediaPacket>();
   #next: number | undefined;
@@ -33,7 +32,7 @@ export class Reorderer {
   #gapSinceMs = 0;
   #streams = 0;
 
-  /** Number of streams, from different encoders, that have begun. */
+  /** Number of streams that have begun; a long gap begins one, too. */
   get streams(): number {
     return this.#streams;
   }
@@ -43,7 +42,7 @@ export class Reorderer {
     return this.#next;
   }
 
-  /** Packets that have not been taken. */
+  /** Packets that have not been taken, by arrival. */
   get waiting(): Iterable<MediaPacket> {
     return this.#inTurn ? [this.#inTurn, ...this.#held.values()] : this.#held.values();
   }
@@ -57,14 +56,13 @@ export class Reorderer {
     const { sequenceNumber, timestamp } = packet;
     const ahead = this.#next === undefined ? 0 : sequenceDelta(this.#next, sequenceNumber);
     const laterSamples = timestampDelta(this.#timestamp, timestamp);
-    // Browsers retransmit what an outage lost, after the first live packets. Other streams are
-    // renumbered (`Splice`).
+    // Late, not of another stream: browsers retransmit after an outage, and `Splice` renumbers other streams.
     if (ahead < 0 && ahead >= -MAX_LATE_PACKETS && laterSamples < 0) return false;
     const jumpMs = Math.abs(laterSamples) / SAMPLES_PER_MS;
     const isFar = jumpMs > MAX_JUMP_MS || Math.abs(ahead) > MAX_LOST_PACKETS;
     const isAfterPause =
       ahead > 0 && ahead <= MAX_PAUSE_PACKETS && laterSamples > 0 && jumpMs <= MAX_PAUSE_MS;
-    // A packet is in order regardless of the length of its sender's pause.
+    // The packet with the next number is in order after any pause.
     if (this.#next === undefined || (ahead !== 0 && isFar && !isAfterPause)) {
       this.#streams += 1;
       this.#inTurn = undefined;
@@ -72,7 +70,7 @@ export class Reorderer {
       this.#next = sequenceNumber;
       this.#timestamp = timestamp;
     } else if (isFar && isAfterPause && this.#isEmpty) {
-      // Missing packets were sent long before, and are not awaited.
+      // Packets that were lost in the pause are not awaited.
       this.#next = sequenceNumber;
     } else if (ahead < 0 || this.#has(sequenceNumber)) {
       return false;
@@ -95,14 +93,14 @@ export class Reorderer {
     if (this.#inTurn) this.#inTurn = undefined;
     else this.#held.delete(this.#next);
     this.#next = (this.#next + 1) & 0xffff;
-    // Packets missing behind this gap have been missing for as long.
+    // Only a further gap is awaited anew: the packets of one gap are lost together.
     if (packet && this.#held.size > 0 && !this.#held.has(this.#next)) this.#gapSinceMs = nowMs;
     return packet ?? 'lost';
   }
 
   /**
-   * True for a lost packet at the beginning of a long gap: its time has passed, and listeners have heard a gap in its place.
-   * @param durationSamples duration of each of them
+   * True if the packet that {@link take} has just returned as `lost` is too far before the next held one to be concealed.
+   * @param durationSamples duration of each missing packet
    */
   isOver(durationSamples: number): boolean {
     if (this.#inTurn) return false;

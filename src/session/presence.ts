@@ -167,7 +167,7 @@ export class Presence {
     this.#confirm(message.id, room, peer);
     peer.listen();
     this.#attach(peer);
-    void peer.hearsAll().then(() => this.#parts.onSettled(room));
+    void peer.whenAllHeard().then(() => this.#parts.onSettled(room));
     this.#client.log.info({ room, kind: peer.kind }, 'room joined');
   }
 

@@ -11,12 +11,12 @@ import {
 const MINUTE_MS = 60_000;
 /** Maximum number of values in one command of a script, which Lua puts on its stack. */
 const FIELDS_AT_ONCE = 2000;
-/** Maximum number of counts in one command: well below the time in which Redis must answer, also on a slow machine. */
+/** Maximum number of counts in one command: few enough for Redis to answer in time, also on a slow machine. */
 export const COUNTS_AT_ONCE = 5000;
-/** Maximum number of minutes that are listed at once; those that are closed make room for the next. */
+/** Maximum number of minutes in each list of `listOpen`; the next call lists the rest. */
 const LISTED_AT_ONCE = 20_000;
 
-/** Account, minute, its number since 1970, and then process|room and count in turn. */
+/** Account, minute, minutes since 1970, and then alternately `writer|room` and its count. */
 type WrittenMinute = [number, string, number, string[]];
 
 /** A minute of an account that is not recorded yet. */
@@ -24,8 +24,8 @@ export type OpenMinute = { accountId: number; minute: string };
 
 /**
  * Usage in Redis (docs/redis.md). Each process writes its count of a minute under its own name, in place of its
- * previous one, and the month grows by the difference. Closing a minute records it, and corrects the month if it has less. So
- * writing late, twice or never again, and closing late, twice or at the same time, all come to the same sums.
+ * previous one, and the month grows by the difference. Closing a minute records it, and adds to the month what it lacks. Late, repeated and
+ * concurrent writes and closes therefore give the same sums.
  */
 export class UsageStore {
   readonly #redis: Redis;
@@ -44,7 +44,7 @@ export class UsageStore {
   /**
    * Writes the counts of a process, in place of its previous ones, some at a time.
    * @param onWritten called with each part that has been written
-   * @throws {PartylineError} `overloaded`; more may have been written all the same, and may be written again
+   * @throws {PartylineError} `overloaded`; parts may have been written, and may be written again
    */
   async write(
     minuteCounts: MinuteCount[],
@@ -83,7 +83,7 @@ export class UsageStore {
     await this.#redis.run((client) => client.writeUsage(options));
   }
 
-  /** Returns the usage of an account in the calendar month (UTC) of a time, in peer-ms; live. */
+  /** Returns the usage of an account in the month (UTC) of `wallMs` until now, ms summed over its peers. @throws {PartylineError} `overloaded` */
   async readMonthMs(accountId: number, wallMs: number): Promise<number> {
     const month = monthOf(wallMs);
     return Number(await this.#redis.run((client) => client.hGet(monthsKey(accountId), month)));
@@ -91,22 +91,24 @@ export class UsageStore {
 
   /**
    * Counts the minutes that wait to be closed.
-   * @returns their number, and when the oldest of them ended (ms since 1970; undefined if none waits)
+   * @returns their number, and when the oldest of them ended (undefined if none waits)
+   * @throws {PartylineError} `overloaded`
    */
-  async countOpen(): Promise<{ minutes: number; oldestEndMs: number | undefined }> {
+  async countOpen(): Promise<{ minutes: number; oldestEndWallMs: number | undefined }> {
     const [minutes, [oldest]] = await this.#redis.run((client) =>
       Promise.all([client.zCard(OPEN_MINUTES), client.zRangeWithScores(OPEN_MINUTES, 0, 0)]),
     );
-    return { minutes, oldestEndMs: oldest && (oldest.score + 1) * MINUTE_MS };
+    return { minutes, oldestEndWallMs: oldest && (oldest.score + 1) * MINUTE_MS };
   }
 
   /**
-   * Lists minutes that wait to be closed, the oldest first: those that ended by `beforeMs`, and those that begin after
-   * `afterMs`, which come from a clock that was ahead.
+   * Lists minutes that wait to be closed, the oldest first: those that ended by `beforeWallMs`, and those that begin after
+   * `afterWallMs`, which come from a clock that was ahead.
+   * @throws {PartylineError} `overloaded`
    */
-  async listOpen(beforeMs: number, afterMs = Infinity): Promise<OpenMinute[]> {
-    const before = Math.floor(beforeMs / MINUTE_MS) - 1;
-    const after = afterMs === Infinity ? '+inf' : `(${Math.floor(afterMs / MINUTE_MS)}`;
+  async listOpen(beforeWallMs: number, afterWallMs = Infinity): Promise<OpenMinute[]> {
+    const before = Math.floor(beforeWallMs / MINUTE_MS) - 1;
+    const after = afterWallMs === Infinity ? '+inf' : `(${Math.floor(afterWallMs / MINUTE_MS)}`;
     const limit = { BY: 'SCORE', LIMIT: { offset: 0, count: LISTED_AT_ONCE } } as const;
     const members = await this.#redis.run((client) =>
       Promise.all([
@@ -120,7 +122,11 @@ export class UsageStore {
     });
   }
 
-  /** Records a minute, and adds the part that is missing to its month. */
+  /**
+   * Records a minute, and adds to its month what that lacks. May be repeated.
+   * @param keepDays time for which the record is kept, days
+   * @throws {PartylineError} `overloaded`
+   */
   async close({ accountId, minute }: OpenMinute, keepDays: number): Promise<void> {
     const kept = [String(accountId), minute, String(keepDays * 86_400)];
     const options = {

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { hearsAll, roundsIn, startCanary } from '../support/canary.ts';
+import { whenAllHeard, roundsIn, startCanary } from '../support/canary.ts';
 import { makeCertificates, type TestCertificates } from '../support/certificates.ts';
 import { freePorts } from '../support/free-ports.ts';
 import { eventually } from '../support/gateway.ts';
@@ -51,7 +51,7 @@ test('two nodes behind HAProxy, which ends TLS; a media worker that is killed is
   opened.defer(() => proxy.close());
   const url = `https://127.0.0.1:${clients}`;
   const target = { url, apiKey, caFile: certificates.caFile };
-  const output = await hearsAll(target);
+  const output = await whenAllHeard(target);
   expect(output).toMatch(/WebSocket +joined in .* over wss/);
   expect(output).toMatch(/WebRTC +joined in .* over udp /);
 
@@ -85,6 +85,6 @@ test('a node of two processes that serves TLS itself', async () => {
   const { certFile: TLS_CERT, keyFile: TLS_KEY } = certificates;
   const gateway = await startGateway({ TLS_CERT, TLS_KEY, PROCESSES: '2', DEMO_ACCOUNT: 'false' });
   const { url } = await gateway.ready();
-  const output = await hearsAll({ url, apiKey, caFile: certificates.caFile });
+  const output = await whenAllHeard({ url, apiKey, caFile: certificates.caFile });
   expect(output).toMatch(/WebSocket +joined in .* over wss/);
 });

@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { hearsAll } from '../support/canary.ts';
+import { whenAllHeard } from '../support/canary.ts';
 import { makeCertificates, type TestCertificates } from '../support/certificates.ts';
 import { COMPOSE_ADDRESS, ComposeProject } from '../support/compose.ts';
 import { Image } from '../support/image.ts';
@@ -91,7 +91,7 @@ test('the canary hears all four ways from outside, through the published ports o
   // There is no terminal here, which docker-compose 1 does not notice.
   const created = await project.runCommand(create.replace('exec', 'exec -T'));
   [apiKey = ''] = /pl_[\w-]+/.exec(created) ?? [];
-  const output = await hearsAll({ url, apiKey, caFile: certificates.caFile });
+  const output = await whenAllHeard({ url, apiKey, caFile: certificates.caFile });
   expect(output).toMatch(new RegExp(`WebRTC +joined in .* over udp ${COMPOSE_ADDRESS}:3000\\d`));
 });
 

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
 import { IceServers } from '../../src/media/ice-servers.ts';
 import { TestBrowser } from '../support/browser.ts';
-import { hearsAll } from '../support/canary.ts';
+import { whenAllHeard } from '../support/canary.ts';
 import { makeCertificates, type TestCertificates } from '../support/certificates.ts';
 import { writeChromium } from '../support/chromium-on-host.ts';
 import { TestClient } from '../support/client.ts';
@@ -150,7 +150,7 @@ describe.skipIf(!Hosts.arePossible)(
       const { url, apiKey } = gateway;
       const commandBefore = hosts.commandOn(0);
       const target = { url, apiKey, caFile: certificates.caFile, commandBefore };
-      const output = await hearsAll(target);
+      const output = await whenAllHeard(target);
       expect(output).toMatch(/WebRTC +joined in .* over udp \S+ through TURN$/m);
     }, 90_000);
 

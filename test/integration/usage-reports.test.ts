@@ -108,12 +108,15 @@ describe('the work of Redis', () => {
 
   test('the age of the oldest minute that waits is known', async () => {
     const { usage, close } = await openUsage();
-    expect(await usage.countOpen()).toEqual({ minutes: 0, oldestEndMs: undefined });
+    expect(await usage.countOpen()).toEqual({ minutes: 0, oldestEndWallMs: undefined });
     await usage.write([count({ minute: '2026-11-21T08:14' }), count({})]);
-    const oldestEndMs = Date.UTC(2026, 10, 21, 8, 14);
-    expect(await usage.countOpen()).toEqual({ minutes: 2, oldestEndMs });
+    const oldestEndWallMs = Date.UTC(2026, 10, 21, 8, 14);
+    expect(await usage.countOpen()).toEqual({ minutes: 2, oldestEndWallMs });
     await close();
-    expect(await usage.countOpen()).toEqual({ minutes: 1, oldestEndMs: oldestEndMs + 60_000 });
+    expect(await usage.countOpen()).toEqual({
+      minutes: 1,
+      oldestEndWallMs: oldestEndWallMs + 60_000,
+    });
   });
 });
 

@@ -112,8 +112,8 @@ test('a gateway that is killed is back; calls on the other go on', async () => {
   const [speaker, ...others] = clients.filter((client) => !cut.has(client));
   const tone = await opusTone(1000, 0.5, 500);
   if (speaker) await play(speaker, tone);
-  const hearsAll = ({ frames }: TestClient) => frames.length === tone.length;
-  await eventually('every frame', () => others.filter(hearsAll).length === PEERS_OF_ROOM - 1);
+  const whenAllHeard = ({ frames }: TestClient) => frames.length === tone.length;
+  await eventually('every frame', () => others.filter(whenAllHeard).length === PEERS_OF_ROOM - 1);
   const isBack = () => node.logged('media worker started').length === PROCESSES + 1;
   await eventually('it is back', isBack, RESTART_TIMEOUT_MS);
   const [first, , again] = node.logged('media worker started');

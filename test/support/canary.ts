@@ -56,7 +56,7 @@ export const roundsIn = (output: string) =>
  * @returns what that round printed
  * @throws {Error} with what each round printed, if no round of a minute hears all
  */
-export async function hearsAll(options: CanaryOptions): Promise<string> {
+export async function whenAllHeard(options: CanaryOptions): Promise<string> {
   const outputs: string[] = [];
   const deadlineMs = performance.now() + PATIENCE_MS;
   for (;;) {

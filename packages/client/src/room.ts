@@ -11,12 +11,11 @@ import type { Health } from './transport-chooser.ts';
 import { Wire } from './wire.ts';
 
 /**
- * Time within which the gateway reports that packets come again, ms: it checks once a second, and waits for a
- * second before it reports that none come.
+ * Time after the microphone opens for which a report of missing packets is ignored, ms: the gateway checks once a second, and waits for another.
  */
-const FLOW_IS_TOLD_WITHIN_MS = 2500;
-/** Time within which a change is answered, ms: the gateway gives it up after 10 s. */
-const CHANGE_IS_ANSWERED_WITHIN_MS = 15_000;
+const FLOW_REPORT_MS = 2500;
+/** Time after which a change without an answer counts as done, ms: the gateway gives one up after 10 s. */
+const CHANGE_TIMEOUT_MS = 15_000;
 
 /** One stay in a room: its peers, its speakers, and the audio, which continues while there is no connection. */
 export class Room {
@@ -36,8 +35,8 @@ export class Room {
   /** Reason for which the microphone's audio cannot be sent. */
   #microphoneFault: string | undefined;
   readonly #microphoneRetries = new Retries();
-  /** Time from which the client has had something to send, by `performance.now()`; undefined while it has not. */
-  #speaksSinceMs: number | undefined;
+  /** Time since which the microphone is open, by `performance.now()`; undefined while it is not. */
+  #sendsSinceMs: number | undefined;
   #isClosed = false;
 
   /** @throws if the answer to the join lacks what the transport needs */
@@ -74,7 +73,7 @@ export class Room {
     return this.#watch.isPlaybackBlocked;
   }
 
-  /** Applies a setting to all audio that is open. */
+  /** Applies a setting to all audio that is open. @throws what `change` throws */
   async apply(change: (audio: RoomAudio) => Promise<void>): Promise<void> {
     const next = this.#next?.audio;
     try {
@@ -86,7 +85,7 @@ export class Room {
   }
 
   /**
-   * Tells the gateway the settings, as the room is joined. A refusal is a fault, and the room stays.
+   * Tells the gateway the settings at the join. A refusal is reported as a fault, and the room stays open.
    * @throws {RequestError} if another attempt may succeed
    */
   async applySettings(): Promise<void> {
@@ -99,7 +98,7 @@ export class Room {
     }
   }
 
-  /** Sends the microphone's audio. A failure is shown in `trouble` until the audio can be sent, which `health()` tries again. */
+  /** Sends the microphone's audio. A failure is shown in `trouble`, and `health()` tries again until it is sent. @throws what the audio throws */
   async applyMicrophone(): Promise<void> {
     try {
       await this.apply((audio) => audio.applyMicrophone());
@@ -107,7 +106,7 @@ export class Room {
       this.#microphoneRetries.end();
     } catch (error) {
       this.#microphoneFault = wordsOf(error);
-      // A file of the encoder may load later; the gateway's answer would be the same.
+      // An encoder whose file did not load may load later; a refused request would be refused again.
       if (error instanceof RequestError) this.#microphoneRetries.end();
       else this.#microphoneRetries.failed(performance.now());
       throw error;
@@ -115,8 +114,8 @@ export class Room {
   }
 
   /**
-   * Changes the transport of the audio. The old one carries it until the new one does.
-   * @throws {RequestError} if the gateway refuses, or nothing came over the new transport
+   * Changes the transport of the audio. The old one carries it until the new one does. Resolves also if the gateway reports nothing for 15 s.
+   * @throws {RequestError} if the gateway refuses, nothing came over the new transport, or the room is left (`left`)
    */
   async change(transport: Transport, openAudio: OpenAudio): Promise<void> {
     const joined = await this.#wire.request({
@@ -130,13 +129,12 @@ export class Room {
     this.#next = next;
     const { audio, done } = next;
     const proof = audio.opened().then(() => audio.prove());
-    // A gateway that reports neither a change nor a failure has this client on the new transport
-    // already.
+    // If the gateway reports neither a change nor a failure, it had this client on the new transport already.
     const unanswered = setTimeout(() => {
       if (this.#next !== next) return;
       this.#changeDone();
       this.#parts.handlers.changed();
-    }, CHANGE_IS_ANSWERED_WITHIN_MS);
+    }, CHANGE_TIMEOUT_MS);
     try {
       // The gateway may give up the change while the new audio is still being opened.
       await Promise.race([done.promise, proof.then(() => done.promise)]);
@@ -161,15 +159,14 @@ export class Room {
     const { muted, microphone, refusal } = this.#parts.settings;
     const isOpen = !muted && microphone !== null && microphone.readyState !== 'ended';
     if (isOpen && this.#microphoneRetries.takeDue(nowMs)) {
-      this.applyMicrophone().catch(() => undefined); // `trouble` says so
+      this.applyMicrophone().catch(() => undefined); // see `trouble`
     }
     const isSystemMuted = isOpen && microphone.muted;
-    // Without audio no packets are due: the gateway's report that they are missing says nothing
-    // about the path.
-    const speaks = isOpen && !isSystemMuted;
-    this.#speaksSinceMs = speaks ? (this.#speaksSinceMs ?? nowMs) : undefined;
-    const speaksForMs = nowMs - (this.#speaksSinceMs ?? nowMs);
-    const isUnheard = this.#isUnheard && speaksForMs >= FLOW_IS_TOLD_WITHIN_MS;
+    // While nothing is sent, the gateway's report of missing packets says nothing about the path.
+    const sends = isOpen && !isSystemMuted;
+    this.#sendsSinceMs = sends ? (this.#sendsSinceMs ?? nowMs) : undefined;
+    const sendsForMs = nowMs - (this.#sendsSinceMs ?? nowMs);
+    const isUnheard = this.#isUnheard && sendsForMs >= FLOW_REPORT_MS;
     const around = {
       areOthersSpeaking: this.#areOthersSpeaking,
       isUnheard,
@@ -195,8 +192,7 @@ export class Room {
 
   /**
    * Continues over another connection, with the changes made in the meantime.
-   * @returns true if it can; otherwise the audio takes another transport than this room knows, and it must be
-   *   joined again
+   * @returns false if the gateway has the audio on the other transport: the room must then be joined again
    */
   resume(connection: Connection, joined: Joined): boolean {
     if ((joined.consumers !== undefined) !== (this.#audio.transport === 'webrtc')) return false;
@@ -225,7 +221,7 @@ export class Room {
   /** Handles a message that the gateway sent while the client is in this room. */
   receive(message: ServerMessage): void {
     switch (message.type) {
-      case 'joined': // in place of events that were not read in time
+      case 'joined': // in place of events that were not sent
         if (message.room !== this.name) return;
         if (message.consumers && this.#audio.transport === 'webrtc') this.#audio.resume(message);
         this.#meet(message.peers);
@@ -246,7 +242,7 @@ export class Room {
         break;
       case 'error':
         if (message.reply_to !== undefined) {
-          // The message answers a join whose `joined` has come.
+          // A change has failed after its `joined`.
           this.#next?.done.reject(new RequestError(message.code, message.message, true));
         } else if (message.code === 'forbidden') {
           this.#refused(message);
@@ -277,8 +273,8 @@ export class Room {
   }
 
   /**
-   * True if a peer speaks that this client can hear: a speaker without a level sends an unknown format, which
-   * browsers do not get, and nothing need come of a peer whose volume here is 0.
+   * True if a peer speaks whose audio must arrive: browsers get no unknown formats (speakers without a level), and possibly nothing of a peer whose
+   * volume is 0.
    */
   get #areOthersSpeaking(): boolean {
     const { peers } = this;

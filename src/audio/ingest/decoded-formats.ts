@@ -4,7 +4,7 @@ import { MPEG_FRAMES } from '../frames/mpeg-frame.ts';
 import type { CompressedFormat } from '../format.ts';
 import { ChainedFrames } from './chained-frames.ts';
 import type { DecodedFormat } from './decoded-ingest.ts';
-import { FlacReader, flacSoundOf } from './flac-reader.ts';
+import { FlacReader, flacTimingOf } from './flac-reader.ts';
 import { Mp4Reader } from './mp4-reader.ts';
 import { isFirstOggPage, OGG_FLAC, OggReader } from './ogg-reader.ts';
 import { VorbisReader } from './vorbis-reader.ts';
@@ -30,7 +30,7 @@ export const DECODED_FORMATS: Record<CompressedFormat['codec'], Omit<DecodedForm
       new OggReader((packet) => {
         const header = parseFlacHeader(packet, 0);
         if (!header) return;
-        const { durationMs, rateHz } = flacSoundOf(header);
+        const { durationMs, rateHz } = flacTimingOf(header);
         onFrame(packet, durationMs, rateHz);
       }, OGG_FLAC),
     isStart: isFirstOggPage,

@@ -27,7 +27,7 @@ const CRC_16 = Uint16Array.from({ length: 256 }, (_, byte) => {
 });
 
 /** Returns the duration of a frame, ms, and its rate. @throws {Error} if the frame cannot be decoded */
-export function flacSoundOf({ samples, rateHz }: FlacHeader): {
+export function flacTimingOf({ samples, rateHz }: FlacHeader): {
   durationMs: number;
   rateHz: number;
 } {
@@ -116,7 +116,7 @@ export class FlacReader implements FrameReader {
     }
     const header = parseFlacHeader(bytes, 0);
     if (!header) return this.#toNextSync(bytes);
-    const { durationMs, rateHz } = flacSoundOf(header);
+    const { durationMs, rateHz } = flacTimingOf(header);
     const scannedBytes = this.#scannedBytes;
     const end = this.#endOfFrame(bytes, header);
     this.#units += (end?.at ?? this.#scannedBytes) - scannedBytes;

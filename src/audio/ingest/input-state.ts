@@ -6,7 +6,7 @@ import type { TimedMessage } from './detection/pace.ts';
 import type { SilencePace } from './detection/silence.ts';
 import { type InputFormat, isSamples } from '../format.ts';
 import { bytesToNext, frameBytesOf } from '../samples.ts';
-import { codecOfBeginning, recognise } from '../recognise.ts';
+import { formatOfBeginning, recognise } from '../recognise.ts';
 import type { Ingest } from './ingest.ts';
 import { isFirstOggPage } from './ogg-reader.ts';
 import type { OpaqueSink } from './opaque-ingest.ts';
@@ -127,7 +127,7 @@ export function beginsOther(message: Buffer, { format }: OpenState): boolean {
 
 /** Returns the format of the file that a message begins, if its codec differs from that of the previous file; undefined otherwise. */
 export function otherFileOf(message: Buffer, { format }: OpenState): InputFormat | undefined {
-  const codec = isFirstOggPage(message) ? recognise(message) : codecOfBeginning(message);
+  const codec = isFirstOggPage(message) ? recognise(message) : formatOfBeginning(message);
   return codec && codec !== 'more' && codec !== format.codec ? { codec } : undefined;
 }
 

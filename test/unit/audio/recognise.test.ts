@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import {
   MAX_SNIFFED_BYTES,
   recognise,
-  type RecognisedCodec,
+  type RecognisedFormat,
   sniff,
 } from '../../../src/audio/recognise.ts';
 import { openSampleWriter } from '../../../src/audio/samples.ts';
@@ -12,7 +12,7 @@ import { readFixture, SPEECH } from '../../support/fixtures.ts';
 import { opusTone } from '../../support/sound.ts';
 
 const packets = await opusTone(440, 0.3, 400);
-const STREAMS: [string, RecognisedCodec, Buffer][] = [
+const STREAMS: [string, RecognisedFormat, Buffer][] = [
   ['speech.wav', 'wav', readFixture('speech.wav')],
   ['speech.mp3', 'mp3', readFixture('speech.mp3')],
   ['speech-id3.mp3', 'mp3', readFixture('speech-id3.mp3')],

@@ -70,7 +70,7 @@ function open() {
     others: () => [],
     speakerOf: () => 1,
     tellSpeakersTo: nothing,
-    hearsAll: async () => {},
+    whenAllHeard: async () => {},
     addBrowserProducer: async () => {},
   } as unknown as Room;
   const client = {

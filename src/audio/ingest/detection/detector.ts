@@ -2,7 +2,7 @@ import {
   MAX_SNIFFED_BYTES,
   mayContinueFrames,
   recognise,
-  type RecognisedCodec,
+  type RecognisedFormat,
 } from '../../recognise.ts';
 import { type Content, contentOf } from './content.ts';
 import { type Detection, weigh } from './explanations.ts';
@@ -161,7 +161,7 @@ export function endsSlowSilence(
   return arrivals.some(({ atMs }, i) => (arrivals[i + 1]?.atMs ?? nowMs) - atMs > PAUSE_MS);
 }
 
-const ofStructure = (codec: RecognisedCodec): Detection => ({ format: { codec }, confidence: 1 });
+const ofStructure = (codec: RecognisedFormat): Detection => ({ format: { codec }, confidence: 1 });
 
 /** Number of streams after which V8 has compiled the detection; without them each of the first streams would wait some ms. */
 const WARM_UP_STREAMS = 12;
