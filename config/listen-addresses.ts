@@ -40,14 +40,14 @@ function parseListenAddresses(
     const [written = '', announced, ...more] = entry.trim().split('=');
     const ip = canonical(written);
     if (isIP(ip) === 0 || more.length > 0) {
-      faults.push(`${name} has "${entry.trim()}", which is no IPv4 or IPv6 address.`);
+      faults.push(`${name}: "${entry.trim()}" is not an IPv4 or IPv6 address.`);
     } else if (announced !== undefined && !isAnnounceable(announced)) {
-      faults.push(`${name} announces "${announced}", which is no address or host name.`);
+      faults.push(`${name}: "${announced}" is not an address or host name.`);
     }
     return announced === undefined ? { ip } : { ip, announced };
   });
   const ips = addresses.map(({ ip }) => ip);
-  if (new Set(ips).size < ips.length) faults.push(`${name} has an address twice.`);
+  if (new Set(ips).size < ips.length) faults.push(`${name} repeats an address.`);
   if (ips.length > MAX_ADDRESSES) {
     faults.push(`${name} has ${ips.length} addresses, more than ${MAX_ADDRESSES}.`);
   }
@@ -103,7 +103,7 @@ export function listenFaults(
   const { addresses, faults } = parseListenAddresses(names.list, list);
   if (faults.length > 0) return faults;
   if (common !== '' && addresses.length > 1) {
-    return [`${names.announced} is for one address: write ${names.list} as address=announced.`];
+    return [`With several addresses, write ${names.list} as address=announced,… instead of ${names.announced}.`];
   }
   return addresses
     .filter(({ ip, announced = common }) => isWildcard(ip) && announced === '')
@@ -114,7 +114,7 @@ export function listenFaults(
 export const announcedFaults = (name: string, announced: string): string[] =>
   announced === '' || isAnnounceable(announced)
     ? []
-    : [`${name} is "${announced}", which is no address or host name.`];
+    : [`${name}: "${announced}" is not an address or host name.`];
 
 /**
  * Returns the faults of addresses of which other nodes choose one by its family, one sentence each. Host
@@ -131,12 +131,12 @@ export function pipeAddressFaults(
   const told = addresses.map(({ announced = '' }) => ({ name, announced }));
   const faults = [...told, { name: names.announced, announced: common }]
     .filter(({ announced }) => announced !== '' && isIP(announced) === 0)
-    .map((each) => `${each.name} announces "${each.announced}", which is no IPv4 or IPv6 address.`);
+    .map((each) => `${each.name}: "${each.announced}" is not an IPv4 or IPv6 address.`);
   if (faults.length > 0) return faults;
   const families = addresses.map(familyOf);
   if (new Set(families).size === families.length) return [];
   return [
-    `${name} takes one address of each family: other nodes reach this one by IPv4, or else by IPv6.`,
+    `${name} takes at most one IPv4 and one IPv6 address.`,
   ];
 }
 

@@ -33,7 +33,7 @@ function trustProxyFaults(text: string): string[] {
   if (text === '') return [];
   const networks = text.split(',').map((network) => network.trim());
   const wrong = networks.filter((network) => !isNetwork(network));
-  return wrong.map((network) => `TRUST_PROXY has "${network}", which is no address or network.`);
+  return wrong.map((network) => `TRUST_PROXY: "${network}" is not an address or network.`);
 }
 
 /** Returns whether Fastify takes a text as a network: it ends the start at any other, and does not name the setting. */

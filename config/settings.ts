@@ -43,7 +43,7 @@ const SettingsSchema = Type.Object({
     default: '',
     pattern: '^((rediss?(\\+sentinel)?|unix)://.+)?$',
     description:
-      'The Redis that holds the state (redis:, rediss:, unix: and the path of a socket, or redis+sentinel:, rediss+sentinel:); when empty, a redis-server of its own is started',
+      'Redis that holds the state (redis:, rediss:, unix: and the path of a socket, or redis+sentinel:, rediss+sentinel:); when empty, the gateway starts its own redis-server',
   }),
   SENTINEL_PASSWORD: Type.String({
     default: '',
@@ -54,29 +54,29 @@ const SettingsSchema = Type.Object({
     default: inProject('data'),
     minLength: 1,
     description:
-      "Folder of the own Redis's append-only file, the demo account's key and minutes that were not written",
+      "Folder of the gateway's own Redis, the demo account's key and minutes that were not written",
   }),
   DEMO_ACCOUNT: Type.Boolean({
     default: true,
-    description: 'Create a demo account on the pro plan and print its key',
+    description: 'Demo account on the pro plan, which is created and whose key is printed at the start',
   }),
   USAGE_WORKERS: Type.Integer({
     default: 1,
     minimum: 0,
     maximum: 16,
-    description: 'Usage workers that the gateway starts; 0 if they are run apart (npm run worker)',
+    description: 'Usage workers that the gateway starts; 0 if they are run separately (npm run worker)',
   }),
   WORKER_PORT: Type.Integer({
     ...port,
     default: 0,
     description:
-      'TCP port on HOST at which a usage worker that is run apart serves /metrics and /healthz; 0: none',
+      'TCP port on HOST at which a usage worker that is run separately serves /metrics and /healthz; 0: none',
   }),
   USAGE_KEEP_DAYS: Type.Integer({
     default: 92,
     minimum: 1,
     maximum: 3660,
-    description: 'Days for which the usage of single minutes is kept; months are kept indefinitely',
+    description: 'Days for which usage by minute and by hour is kept; months are kept indefinitely',
   }),
   WEBHOOK_KEEP_HOURS: Type.Integer({
     default: 24,
@@ -95,7 +95,7 @@ const SettingsSchema = Type.Object({
     default: shareOfCores(1),
     minimum: 1,
     maximum: 256,
-    description: 'Media worker processes of each gateway process; by default one for each core',
+    description: 'Media worker processes of each gateway process; by default its share of the cores',
   }),
   MEDIASOUP_WORKER_BIN: Type.String({
     default: inProject('build/mediasoup-worker'),
@@ -110,7 +110,7 @@ const SettingsSchema = Type.Object({
   RTC_ANNOUNCED_ADDRESS: Type.String({
     default: '',
     description:
-      'Address or host name announced to browsers (NAT) in place of the one in RTC_LISTEN_IP, which then has one or none',
+      'Address or host name announced to browsers (NAT); RTC_LISTEN_IP then takes one address at most',
   }),
   RTC_PORT: Type.Integer({
     default: 30000,
@@ -122,7 +122,7 @@ const SettingsSchema = Type.Object({
   RTC_TCP: Type.Boolean({
     default: true,
     description:
-      'Serve WebRTC over TCP too, for browsers that cannot send UDP; false closes the TCP ports, which anybody may fill with idle connections',
+      'WebRTC over TCP too, for browsers that cannot send UDP; false closes the TCP ports, which anybody may fill with idle connections',
   }),
   TURN_URLS: Type.String({
     default: '',
@@ -169,7 +169,7 @@ const SettingsSchema = Type.Object({
     minimum: 1,
     maximum: 1_000_000,
     description:
-      'Number of consumers (browsers × speakers) of a room on one media worker from which its next browser goes to another; a speaker counts from its first sound, or in a browser from the start of its microphone, so that browsers that come before are all on one media worker',
+      'Number of consumers (browsers × speakers) of a room on one media worker at which its next browser goes to another; a speaker counts from its first sound (a browser: from the start of its microphone), so that earlier browsers share one media worker',
   }),
   OPUS_BITRATE_BPS: Type.Integer({
     default: 32000,
@@ -241,7 +241,7 @@ const SettingsSchema = Type.Object({
     minimum: 0,
     maximum: 86_400_000,
     description:
-      'Time that clients have to leave after the first signal before they are closed, ms',
+      'Time that clients have to leave after a drain begins before they are closed, ms',
   }),
   RESUME_MS: Type.Integer({
     default: 15_000,
@@ -280,21 +280,21 @@ const SettingsSchema = Type.Object({
     default: 15_000,
     minimum: 1,
     maximum: 1_000_000,
-    description: 'REST requests per minute of one account',
+    description: 'Maximum number of REST requests per minute of one account',
   }),
   CONNECTIONS_PER_ADDRESS: Type.Integer({
     default: 1000,
     minimum: 1,
     maximum: 1_000_000,
     description:
-      'Maximum number of connections of one address (of IPv6: one /64) to one process without an authenticated WebSocket, or authenticated request that waits for its answer',
+      'Maximum number of connections of one address (IPv6: one /64) to one process, not counting authenticated WebSockets and authenticated requests in progress',
   }),
   MESSAGES_PER_SECOND: Type.Integer({
     default: 20,
     minimum: 1,
     maximum: 1_000_000,
     description:
-      'Maximum rate of text messages of one connection, per second; five seconds of it may come at once',
+      'Text message budget of one connection, tokens per second (a join costs 5, a mute 2); five seconds of it may be spent at once',
   }),
   LOG_LEVEL: Type.Enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'], {
     default: 'info',
@@ -311,7 +311,7 @@ export class SettingsError extends Error {
   readonly faults: string[];
 
   constructor(faults: string[]) {
-    super(`Wrong settings:\n${faults.map((fault) => `  ${fault}`).join('\n')}`);
+    super(`Invalid settings:\n${faults.map((fault) => `  ${fault}`).join('\n')}`);
     this.faults = faults;
   }
 }
@@ -382,22 +382,22 @@ function crossChecks(settings: Settings): string[] {
     faults.push('PIPE_PORT_MIN must not be above PIPE_PORT_MAX.');
   }
   if (settings.RTC_PORT + settings.PROCESSES * settings.MEDIA_WORKERS - 1 > 65535) {
-    faults.push('RTC_PORT must leave room below 65536 for each of PROCESSES × MEDIA_WORKERS.');
+    faults.push('RTC_PORT is too high: PROCESSES × MEDIA_WORKERS ports from it on must be below 65536.');
   }
   return faults;
 }
 
 function redisFaults({ REDIS_URL: url, SENTINEL_PASSWORD: password }: Settings): string[] {
   if (isSentinelUrl(url) && !parseSentinelUrl(url)) {
-    const form = 'redis+sentinel://[user:password@]host:port,host:port/name[/database]';
+    const form = 'redis+sentinel://[user:password@]host[:port],host[:port]/name[/database] (rediss+sentinel: for TLS)';
     return [`REDIS_URL must be of the form ${form}.`];
   }
   if (/^rediss?:/.test(url) && !isServerUrl(url)) {
-    const form = 'redis://[user:password@]host[:port][/database]';
+    const form = 'redis://[user:password@]host[:port][/database] (rediss: for TLS)';
     return [`REDIS_URL must be of the form ${form}, user and password percent-encoded.`];
   }
   if (password !== '' && !isSentinelUrl(url)) {
-    return ['SENTINEL_PASSWORD is for a REDIS_URL that begins with redis+sentinel:.'];
+    return ['SENTINEL_PASSWORD needs a REDIS_URL of redis+sentinel: or rediss+sentinel:.'];
   }
   return [];
 }

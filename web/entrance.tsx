@@ -200,7 +200,7 @@ function KeyField({
         ref={input}
       />
       <p id="api-key-hint" class="hint">
-        <code>npm start</code> prints one. It stays in this tab and is forgotten when you close it.
+        Your operator has one (<code>npm start</code> prints a demo key). It stays in this tab until you close it.
       </p>
     </div>
   );

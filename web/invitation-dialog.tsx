@@ -36,14 +36,13 @@ export function InvitationDialog({
       <img id="invitation-code" src={code} alt="QR code of the link" width="280" height="280" />
       {isOfThisMachine(url) && (
         <p id="invitation-local" class="notice">
-          This link works on this machine only. To invite others, open the page at an address that
-          their devices reach, and invite there.
+          This link works on this machine only. To invite others, open the page at an address that their devices can reach.
         </p>
       )}
       <label for="invitation-link">Link</label>
       <input id="invitation-link" type="text" readOnly value={url} ref={link} />
       <p id="invitation-status" class="hint" role="status">
-        {outcome || `Whoever has this link can join until ${until}.`}
+        {outcome || `Anyone with this link can join until ${until}.`}
       </p>
       <div class="actions">
         <button id="invitation-copy" type="button" class="primary" onClick={() => void copy()}>

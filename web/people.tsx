@@ -3,7 +3,7 @@ import { Component } from 'preact';
 import { useState } from 'preact/hooks';
 import type { Person } from './page-state.ts';
 
-const KIND_WORDS: Record<Transport, string> = { webrtc: 'Browser', websocket: 'WebSocket' };
+const KIND_WORDS: Record<Transport, string> = { webrtc: 'WebRTC', websocket: 'WebSocket' };
 
 /** List of the peers in the room. @param onVolume called when the volume of a peer is changed; 1 is as it was sent */
 export function People({

@@ -46,7 +46,7 @@ export function RoomView({ state, actions }: ViewProps) {
       <People people={people} onVolume={actions.setVolume} />
       {isAlone && (
         <p id="alone" class="quiet">
-          Nobody else is here yet. Invite leads others to this room.
+          Nobody else is here yet. Press Invite to get a link for others.
         </p>
       )}
 

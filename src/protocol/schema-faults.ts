@@ -33,7 +33,7 @@ export function describeFault(error: TLocalizedValidationError): string {
     case 'enum':
       return `must be one of ${error.params.allowedValues.join(', ')}`;
     case 'pattern':
-      return 'is not of the right form';
+      return 'is malformed';
     case 'boolean':
       return 'is not known here';
     default:

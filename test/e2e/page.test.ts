@@ -63,7 +63,7 @@ test('Join: the page shows who is there and what each is; the others are told', 
   const status = () => ada.page.locator('#room-status').innerText();
   await expect.poll(status, SETTLING).toContain('with 2 others');
   const kinds = await ada.page.locator('.person .kind').allInnerTexts();
-  expect(kinds).toEqual(['Browser · you', 'WebSocket', 'Browser']);
+  expect(kinds).toEqual(['WebRTC · you', 'WebSocket', 'WebRTC']);
   expect(await grace.names()).toEqual(['Grace', 'door phone', 'Ada']);
   await legacy.close();
   await ada.person('door phone').waitFor({ state: 'detached' });

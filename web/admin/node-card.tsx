@@ -72,11 +72,11 @@ function Details({ node }: { node: NodeDescription }) {
     ['websocket', 'WebSocket', peers.websocket],
     ['webrtc', 'Browsers', peers.webrtc],
     ['kept', 'Kept places', node.kept_places],
-    ['pipes', 'Pipes / nodes', `${pipes.ends} / ${pipes.nodes}`],
+    ['pipes', 'Pipe ends / nodes', `${pipes.ends} / ${pipes.nodes}`],
     ['event-loop', 'Event loop', percent(load.cpu.event_loop)],
     ['cpu', 'CPU', percent(load.cpu.process)],
     ['memory', 'Memory', megabytes(load.memory_bytes)],
-    ['delay', 'Delay, ms', `${digits(p50)} / ${digits(p99)}`],
+    ['delay', 'Loop delay p50 / p99, ms', `${digits(p50)} / ${digits(p99)}`],
   ];
   const dropped = Object.entries(node.dropped).filter(([, count]) => count > 0);
   const words = dropped.map(([reason, count]) => `${inWords(reason)} ${count.toLocaleString()}`);

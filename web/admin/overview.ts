@@ -112,7 +112,7 @@ export class Overview {
       list: 'nodes',
       words: `Drain ${name}?`,
       consequence:
-        'All gateway processes that share its port admit no more clients, ask their clients to go to another node, and end when these have left, or at the deadline.',
+        'All gateway processes that share its port refuse new clients, ask theirs to move to another node, and end when they have left, or at the deadline.',
       yes: 'Drain',
     });
     if (isSure) await this.#act((api) => api.drain(node.id), `${name} is draining.`);

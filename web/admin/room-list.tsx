@@ -38,7 +38,7 @@ export function RoomList({
       </ul>
       {isEmpty && (
         <p id="no-rooms" class="quiet">
-          {search.trim() ? 'No room has such a name.' : 'Nobody is in a room.'}
+          {search.trim() ? 'No room matches.' : 'Nobody is in a room.'}
         </p>
       )}
       {roomsEnd === 'more' && (
@@ -67,7 +67,7 @@ function RoomEntry({
   const kinds = [
     ...(room.websocket > 0 ? [`${room.websocket} WebSocket`] : []),
     ...(room.webrtc > 0 ? [`${room.webrtc} ${room.webrtc === 1 ? 'browser' : 'browsers'}`] : []),
-    ...(room.away > 0 ? [`${room.away} away`] : []),
+    ...(room.away > 0 ? [`${room.away} kept`] : []),
   ];
   return (
     <li>

@@ -126,7 +126,7 @@ function statsOf(audio: NonNullable<PeerDescription['audio']>): string {
   return [
     `dropped ${audio.dropped_ms}${NBSP}ms`,
     `concealed ${audio.concealed_ms}${NBSP}ms`,
-    `waiting ${audio.buffered_ms}${NBSP}ms`,
+    `buffered ${audio.buffered_ms}${NBSP}ms`,
     `drift ${audio.drift_ppm}${NBSP}ppm`,
   ].join(' · ');
 }

@@ -95,7 +95,7 @@ export class Connection {
       const id = String(++this.#lastId);
       const timer = window.setTimeout(() => {
         this.#waiting.delete(id);
-        const message = `The gateway did not answer to "${request.type}".`;
+        const message = `The gateway did not answer "${request.type}".`;
         reject(new RequestError('timeout', message, true));
       }, REQUEST_TIMEOUT_MS);
       // The gateway answers a request with the type that ReplyTypes names, or with an error.

@@ -142,7 +142,7 @@ export class Reconnector {
 }
 
 const UNREACHABLE = reasonForCloseCode(1006);
-const NO_TOKEN: CloseReason = { ...UNREACHABLE, message: 'There was no token within 10 s.' };
+const NO_TOKEN: CloseReason = { ...UNREACHABLE, message: 'No token came within 10 s.' };
 
 const reasonOf = (fault: unknown): CloseReason =>
   fault instanceof TokenError ? fault.reason : UNREACHABLE;

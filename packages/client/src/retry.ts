@@ -22,7 +22,7 @@ const BROKEN: CloseKind = {
 const UNREACHABLE: CloseKind = {
   code: 'unreachable',
   retryable: true,
-  message: 'The gateway is not there, or the network is down.',
+  message: 'The gateway cannot be reached.',
 };
 
 /** Close codes that the gateway does not choose: those of the WebSocket protocol, and of a lost connection. */
@@ -41,24 +41,24 @@ const OTHER_CLOSES: Record<number, CloseKind> = {
   1015: {
     code: 'unreachable',
     retryable: true,
-    message: 'There is no secure connection to the gateway.',
+    message: 'There is no TLS connection to the gateway.',
   },
 };
 
 /** Sentences for the gateway's close codes. If several faults share a close code, one of them stands for all. */
 const MESSAGES: Partial<Record<ErrorCode, string>> = {
   message_too_big: 'A message was too big.',
-  internal_error: 'A fault in the gateway.',
+  internal_error: 'The gateway failed.',
   draining: 'The gateway is restarting.',
   overloaded: 'The gateway is overloaded.',
   bad_request: 'The gateway refused the request.',
   unauthorized: 'The API key is not valid.',
-  minutes_exhausted: 'The minutes are used up.',
-  forbidden: 'This account may not do that.',
+  minutes_exhausted: 'The account has no minutes left.',
+  forbidden: 'Access was refused.',
   heartbeat_timeout: 'The connection went silent.',
   replaced: 'Another connection has taken this name.',
   ccu_limit: 'All connections are in use.',
-  slow_consumer: 'This client did not keep up.',
+  slow_consumer: 'This client read too slowly.',
   media_lost: 'The gateway lost the audio.',
 };
 

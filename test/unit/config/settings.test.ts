@@ -82,7 +82,7 @@ describe('readSettings()', () => {
     ['0.0.0.0', 'node1.example'],
   ])('PIPE_LISTEN_IP=%s announced as "%s": a host name is refused', (list, announced) => {
     const faults = faultsOf({ PIPE_LISTEN_IP: list, PIPE_ANNOUNCED_ADDRESS: announced });
-    expect(faults).toEqual([expect.stringMatching(/^PIPE_\w+ announces "node1.*no IPv4 or IPv6/)]);
+    expect(faults).toEqual([expect.stringMatching(/^PIPE_\w+: "node1.*not an IPv4 or IPv6/)]);
   });
 
   test('takes one address of each family for pipes, each with what is announced in its place', () => {
@@ -91,13 +91,13 @@ describe('readSettings()', () => {
     const both = [{ ip: '10.0.0.5', announced: '203.0.113.7' }, { ip: 'fd00::5' }];
     expect(read('10.0.0.5=203.0.113.7, fd00::5')).toEqual(both);
     expect(read('0.0.0.0', '203.0.113.7')).toEqual([{ ip: '0.0.0.0', announced: '203.0.113.7' }]);
-    expect(() => read('10.0.0.5,fd00::5', '203.0.113.7')).toThrow('one address');
+    expect(() => read('10.0.0.5,fd00::5', '203.0.113.7')).toThrow('With several addresses');
   });
 
   test('refuses one address to announce for several', () => {
     const RTC_ANNOUNCED_ADDRESS = '203.0.113.7';
     const RTC_LISTEN_IP = '10.0.0.5,fd00::5';
-    expect(() => readSettings({ RTC_LISTEN_IP, RTC_ANNOUNCED_ADDRESS })).toThrow('one address');
+    expect(() => readSettings({ RTC_LISTEN_IP, RTC_ANNOUNCED_ADDRESS })).toThrow('With several addresses');
   });
 });
 
@@ -134,7 +134,7 @@ describe.each([
     'is refused with RTC_LISTEN_IP=%s',
     (list) => {
       const faults = faultsOf({ RTC_LISTEN_IP: list, RTC_ANNOUNCED_ADDRESS: announced });
-      const expected = `RTC_ANNOUNCED_ADDRESS is "${announced}", which is no address`;
+      const expected = `RTC_ANNOUNCED_ADDRESS: "${announced}" is not an address`;
       expect(faults[0]).toContain(expected);
     },
   );

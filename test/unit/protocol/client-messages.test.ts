@@ -29,8 +29,8 @@ test.each([
   ['', 'fewer than 1 characters'],
   ['x'.repeat(513), 'more than 512 characters'],
   ['\n'.repeat(513), 'more than 512 characters'],
-  ['a\nb', 'not of the right form'],
-  ['a\ud800b', 'not of the right form'],
+  ['a\nb', 'malformed'],
+  ['a\ud800b', 'malformed'],
   ['x'.repeat(60_000), 'more than 512 characters'],
 ])('the volume of a name that no peer may have is refused, in a short sentence', (name, why) => {
   for (const gain of [1, 9]) {

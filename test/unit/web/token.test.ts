@@ -42,7 +42,7 @@ test.each([
   expect(await reasonOfRefusal()).toEqual({
     code: 'unreachable',
     closeCode: 1006,
-    message: 'The gateway is not there, or the network is down.',
+    message: 'The gateway cannot be reached.',
     retryable: true,
   });
 });

@@ -73,7 +73,7 @@ test('a token that does not come within 10 s is asked for again; what comes late
   await vi.advanceTimersByTimeAsync(200);
   expect(client!.state).toMatchObject({
     name: 'reconnecting',
-    reason: { message: 'There was no token within 10 s.', retryable: true },
+    reason: { message: 'No token came within 10 s.', retryable: true },
   });
   await vi.advanceTimersByTimeAsync(1000);
   expect({ asked, opened: Socket.opened }).toEqual({ asked: 2, opened: 1 });
