@@ -8,7 +8,7 @@ import { promisify } from 'node:util';
 import { describe, expect, test, vi } from 'vitest';
 import { WebSocketServer } from 'ws';
 import { TestBrowser } from '../support/browser.ts';
-import type { TestClient } from '../support/client.ts';
+import { TestClient } from '../support/client.ts';
 import { openDelayingProxy } from '../support/delaying-proxy.ts';
 import { commandsOf, PrintedCommand } from '../support/printed-command.ts';
 import { eventually } from '../support/gateway.ts';
@@ -145,6 +145,17 @@ test('docs/connect-node.md: with a wrong key the bot ends, and says why', async 
   expect(await bot.exitCode()).toBe(1);
   expect(bot.output).toMatch(/key/i);
   expect(bot.output).not.toContain('Trying again');
+});
+
+test('docs/connect-whip.md: the command makes a token with which a peer enters its room', async () => {
+  const command = run(commandsOf('docs/connect-whip.md')[0]!, used.gateway.url);
+  expect(await command.exitCode()).toBe(0);
+  const answer = /\{"token".*\}/.exec(command.output)![0];
+  const { token } = JSON.parse(answer) as { token: string };
+  const query = { peer: 'ada', room: 'kitchen', token };
+  const client = used.keep(await TestClient.connect(used.gateway.url, query));
+  expect(await client.next('welcome')).toMatchObject({ peer: 'ada' });
+  expect(await client.next('joined')).toMatchObject({ room: 'kitchen' });
 });
 
 /** Stands for the room of a command: a name that the gateway refuses, after it has let the program in. */
