@@ -158,17 +158,26 @@ export class FlacReader implements FrameReader {
           return { at, isWhole: crc === 0 };
         }
       }
-      crc = ((crc << 8) & 0xffff) ^ CRC_16[(crc >> 8) ^ bytes[at]!]!;
+      crc = nextCrc(crc, bytes[at]!);
     }
     this.#crc = crc;
     this.#scannedBytes = at;
     // Encoders send a frame as soon as it is complete. In a stream that is cut anywhere the
     // checksum is 0 by chance in one cut of 65,536.
     const mayEnd = this.#isAligned || this.#isLast(bytes, header);
-    const isWhole = mayEnd && at === bytes.length && crc === 0 && at >= MIN_FRAME_BYTES;
-    return isWhole ? { at, isWhole } : undefined;
+    if (!mayEnd || bytes.length < MIN_FRAME_BYTES) return undefined;
+    // The last bytes may look like an incomplete header, or be a whole frame shorter than one.
+    let end: number | undefined;
+    for (; at < bytes.length; at += 1) {
+      if (crc === 0 && at >= MIN_FRAME_BYTES && bytes[at] === 0xff) end ??= at;
+      crc = nextCrc(crc, bytes[at]!);
+    }
+    return crc === 0 ? { at: end ?? at, isWhole: true } : undefined;
   }
 }
+
+const nextCrc = (crc: number, byte: number): number =>
+  ((crc << 8) & 0xffff) ^ CRC_16[(crc >> 8) ^ byte]!;
 
 /** True where a frame or another stream begins. */
 const beginsNext = (bytes: Buffer, at: number): boolean =>

@@ -308,6 +308,28 @@ test('FlacReader.push() of a frame that is cut where its checksum is right by ch
   expect(framesOf(cut)).toEqual(whole);
 });
 
+test.each([0xff, 0x66])(
+  'FlacReader.push() of frames with %i near their end, one a message: each is read with its message',
+  (byte) => {
+    let frames = 0;
+    const reader = new FlacReader(() => {
+      frames += 1;
+    });
+    const readAfterEach = Array.from({ length: 16 }, (_, i) => {
+      // Mono, 192 verbatim samples of 16 bits at 16 kHz.
+      const head = withChecksum(Buffer.of(0xff, 0xf8, 0x65, 0x08, i, 191));
+      const sound = Buffer.alloc(2 * 192, 7);
+      sound[sound.length - 1 - i] = byte;
+      const bytes = Buffer.concat([head, Buffer.of(2), sound]);
+      const checksum = Buffer.alloc(2);
+      checksum.writeUInt16BE(flacChecksum(bytes));
+      reader.push(Buffer.concat([bytes, checksum]));
+      return frames;
+    });
+    expect(readAfterEach).toEqual(Array.from({ length: 16 }, (_, i) => i + 1));
+  },
+);
+
 test('FlacReader.push() of a frame of 240 KB, the end of it in messages of one byte: no more work for each', () => {
   const speech = readFixture('speech.flac');
   const reader = DECODED_FORMATS.flac.openReader(() => {});
