@@ -56,7 +56,8 @@ export class Reorderer {
     const { sequenceNumber, timestamp } = packet;
     const ahead = this.#next === undefined ? 0 : sequenceDelta(this.#next, sequenceNumber);
     const laterSamples = timestampDelta(this.#timestamp, timestamp);
-    // Late, not of another stream: browsers retransmit after an outage, and `Splice` renumbers other streams.
+    // Late, not of another stream: browsers retransmit after an outage, and `Splice` renumbers
+    // other streams.
     if (ahead < 0 && ahead >= -MAX_LATE_PACKETS && laterSamples < 0) return false;
     const jumpMs = Math.abs(laterSamples) / SAMPLES_PER_MS;
     const isFar = jumpMs > MAX_JUMP_MS || Math.abs(ahead) > MAX_LOST_PACKETS;
@@ -75,7 +76,8 @@ export class Reorderer {
     } else if (ahead < 0 || this.#has(sequenceNumber)) {
       return false;
     }
-    if (laterSamples > 0) this.#timestamp = timestamp;
+    // After a pause of more than 12 h the timestamp of a packet in order appears to be earlier.
+    if (laterSamples > 0 || (ahead === 0 && this.#isEmpty)) this.#timestamp = timestamp;
     if (!this.#isEmpty) this.#held.set(sequenceNumber, packet);
     else if (this.#next === sequenceNumber) this.#inTurn = packet;
     else {

@@ -207,6 +207,16 @@ describe('Reorderer', () => {
     });
   });
 
+  test('a packet lost after a pause of 13 hours, in which the timestamp wraps half-way: of the same stream', () => {
+    const pausedMs = 13 * 3_600_000;
+    const { reorderer, out, come, take } = openStream();
+    for (const number of [0, 1]) come(number);
+    for (const number of [2, 3, 5]) come(number, pausedMs + number * 20, pausedMs);
+    take(pausedMs + 200);
+    expect(out).toEqual([0, 1, 2, 3, 'lost', 5]);
+    expect(reorderer.streams).toBe(1);
+  });
+
   test('clear(): the next one begins anew', () => {
     const { reorderer, out, come } = openStream();
     come(0);
