@@ -1,12 +1,14 @@
 import type { DeclaredFormat, InputFormat } from '../audio/format.ts';
-import { canBeginAnywhere } from '../audio/format.ts';
+import { canBeginAnywhere, isSamples } from '../audio/format.ts';
 import type { Codecs } from '../audio/codecs.ts';
 import type { Detection } from '../audio/ingest/detection/detector.ts';
 import { HeldAudio, type Turn } from '../audio/ingest/held-audio.ts';
 import type { OpusTarget, OpusSink } from '../audio/ingest/ingest.ts';
 import { AudioInput } from '../audio/ingest/input.ts';
+import type { TimedMessage } from '../audio/ingest/detection/pace.ts';
 import { SoundBudget } from '../audio/ingest/sound-budget.ts';
 import type { LastPackets } from '../audio/ingest/splice.ts';
+import { frameBytesOf } from '../audio/samples.ts';
 import { counters } from '../counters.ts';
 import { bytesPerSecondOf } from './audio-budget.ts';
 
@@ -46,6 +48,17 @@ type InputSettings = {
   before?: LastPackets | undefined;
 };
 
+/** Message of a client, with the number of bytes that were refused before it. */
+type ReceivedMessage = TimedMessage & { refusedBytes: number };
+
+const NOTHING = Buffer.alloc(0);
+
+/** Returns the length after which samples of all channels begin again in a stream of a format, bytes; 1 if it does not consist of samples. */
+function alignmentOf(format: InputFormat | undefined): number {
+  const samples = format?.codec === 'wav' ? format.inside : format;
+  return samples && isSamples(samples) ? frameBytesOf(samples) : 1;
+}
+
 /**
  * Receives the binary messages of one client. Messages that arrive while the client joins a room are held until it has joined. Messages that
  * follow a request for another format, for a mute, or to leave, are held until the request is applied or refused.
@@ -54,11 +67,15 @@ export class ClientInput {
   readonly #codecs: Codecs;
   readonly #events: ClientInputEvents;
   /** Messages that arrived while the client was joining a room, or after a request that may change where or how they are heard. */
-  readonly #held: HeldAudio;
+  readonly #held: HeldAudio<ReceivedMessage>;
   readonly #turn: Turn;
   /** Target of the packets of all its inputs: the sink of its room, or {@link toNobody}. */
   readonly #target: OpusTarget;
   #input: AudioInput;
+  /** Number of bytes that were refused since the last received message. */
+  #refusedBytes = 0;
+  /** Number of bytes that are missing before the next message that is handed on. */
+  #missingBytes = 0;
   #isInRoom = false;
   #inRoomSinceMs = -Infinity;
   /** Format for which {@link ClientInput.bytesPerSecond} was computed. */
@@ -71,7 +88,7 @@ export class ClientInput {
     this.#events = events;
     this.#turn = turn;
     this.#target = { sink: toNobody, sound: new SoundBudget(events.onUncovered) };
-    this.#held = new HeldAudio(({ message, atMs }) => this.#input.push(message, atMs), turn);
+    this.#held = new HeldAudio<ReceivedMessage>((received) => this.#handOn(received), turn);
     this.#input = this.#open(settings);
   }
 
@@ -102,6 +119,8 @@ export class ClientInput {
 
   /** Holds messages that come from now on, because they may be in another format, muted, or for no room, until {@link passMark}. */
   mark(): void {
+    // Bytes that were refused before the mark are missing in the format before it.
+    if (this.#refusedBytes > 0) this.#hold(NOTHING, performance.now());
     this.#held.mark();
   }
 
@@ -118,6 +137,7 @@ export class ClientInput {
     // Messages that are still held were sent before the change, outside of any room.
     this.#skipHeld();
     this.#input.close();
+    this.#missingBytes = 0;
     this.#input = this.#open(settings);
   }
 
@@ -141,19 +161,28 @@ export class ClientInput {
   receive(message: Buffer, nowMs: number): void {
     counters.framesIn += 1;
     if (this.#isInRoom && this.#held.isEmpty) {
-      this.#input.push(message, nowMs);
+      const refusedBytes = this.#refusedBytes;
+      this.#refusedBytes = 0;
+      if (refusedBytes + this.#missingBytes === 0) this.#input.push(message, nowMs);
+      else this.#handOn({ message, atMs: nowMs, refusedBytes });
       return;
     }
     if (this.#held.isMarked && this.#held.bytes > this.#maxHeldBytes) {
       counters.dropped.late += 1;
+      this.refuse(message);
       return;
     }
-    this.#held.hold({ message, atMs: nowMs });
+    this.#hold(message, nowMs);
     if (this.#isInRoom) {
       this.#held.flushDownTo(this.#maxHeldBytes);
     } else if (!this.#events.isJoining() || this.#held.bytes > this.#maxHeldBytes) {
       this.#skipHeld();
     }
+  }
+
+  /** Notes a message that is dropped unseen: one of its samples may end in the next message. */
+  refuse(message: Buffer): void {
+    this.#refusedBytes += message.length;
   }
 
   /** Hands on all messages before the first mark that are held for the present room, at once. */
@@ -185,10 +214,31 @@ export class ClientInput {
     };
   }
 
+  #hold(message: Buffer, atMs: number): void {
+    this.#held.hold({ message, atMs, refusedBytes: this.#refusedBytes });
+    this.#refusedBytes = 0;
+  }
+
+  #handOn(received: ReceivedMessage): void {
+    const message = this.#alignedOf(received);
+    if (message.length > 0) this.#input.push(message, received.atMs);
+  }
+
+  /** Returns a message without the end of a sample that began in refused bytes: those behind it would be misaligned for good. */
+  #alignedOf({ message, refusedBytes }: ReceivedMessage): Buffer {
+    const missingBytes = this.#missingBytes + refusedBytes;
+    const alignment = alignmentOf(this.#input.format);
+    const cutBytes = (alignment - (missingBytes % alignment)) % alignment;
+    this.#missingBytes = message.length < cutBytes ? missingBytes + message.length : 0;
+    return message.subarray(cutBytes);
+  }
+
   #skipHeld(): void {
-    for (const { message, atMs } of this.#held.takeAll()) {
+    for (const received of this.#held.takeAll()) {
+      const message = this.#alignedOf(received);
+      if (message.length === 0) continue;
       counters.dropped.not_in_room += 1;
-      this.#input.skip(message, atMs);
+      this.#input.skip(message, received.atMs);
     }
   }
 

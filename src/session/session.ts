@@ -352,10 +352,14 @@ export class Session implements ClientConnection {
     }
     if (this.#audioLimit.isRefusing) {
       counters.dropped.too_fast += 1;
+      this.#input.refuse(message);
       return;
     }
     const overdraft = this.#audioBudget.charge(message.length, this.#input.bytesPerSecond, nowMs);
-    if (overdraft && !this.#audioLimit.admit(overdraft)) return;
+    if (overdraft && !this.#audioLimit.admit(overdraft)) {
+      this.#input.refuse(message);
+      return;
+    }
     if (message.length === 0) return;
     if (this.#mayPublish) this.#input.receive(message, nowMs);
     else this.refuseToPublish();

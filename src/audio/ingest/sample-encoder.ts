@@ -9,11 +9,12 @@ import type { Resampler } from '../resampler.ts';
 
 /** Maximum gap across which audio is joined, ms; after a longer one the sender has paused, and its next samples continue nothing. */
 const MAX_JOINT_MS = 100;
-/**
- * Minimum time between two messages, ms, that is a pause of the sender: the rest of a frame is not heard after it. Messages of 2 s come
- * sooner, even if one is late.
- */
-const LEAST_PAUSE_MS = 2500;
+/** Minimum time after the end of the last samples that is a pause of an even sender, ms: the rest of a frame is not heard after it. */
+const LEAST_PAUSE_MS = 500;
+/** Lead of the last samples over real time, ms, above which they belong to a piece. */
+const LEAD_OF_PIECES_MS = 200;
+/** Minimum time between two messages that is a pause of a sender of pieces, ms: pieces of 2 s come sooner, even if one is late. */
+const LEAST_PAUSE_OF_PIECES_MS = 2500;
 const NOTHING = new Float32Array(0);
 
 /** Encodes mono samples in pieces of any length: cuts them into frames of 20 ms, at a rate that Opus accepts. */
@@ -25,6 +26,8 @@ export class SampleEncoder {
   #filledSamples = 0;
   /** Arrival time of the last samples, ms. */
   #atMs = -Infinity;
+  /** Time at which the last samples end in real time, ms. */
+  #endsMs = -Infinity;
   /** Splice with the previous audio, until the first frame. */
   #splice: Splice | undefined;
 
@@ -66,9 +69,19 @@ export class SampleEncoder {
 
   push(samples: Float32Array, atMs: number): void {
     const isCut = isCutBetween(this.#target, this.#atMs, atMs);
-    if (isCut || atMs - this.#atMs >= LEAST_PAUSE_MS) this.skip();
+    if (isCut || this.#isAfterPause(atMs)) this.skip();
+    const converted = this.#resampler ? this.#resampler.process(samples) : samples;
     this.#atMs = atMs;
-    this.#encode(this.#resampler ? this.#resampler.process(samples) : samples, atMs);
+    this.#endsMs =
+      Math.max(this.#endsMs, atMs) + (converted.length / this.#frame.length) * FRAME_MS;
+    this.#encode(converted, atMs);
+  }
+
+  /** True for samples before which the sender has paused. */
+  #isAfterPause(atMs: number): boolean {
+    const isOfPieces = this.#endsMs - this.#atMs > LEAD_OF_PIECES_MS;
+    if (isOfPieces) return atMs - this.#atMs >= LEAST_PAUSE_OF_PIECES_MS;
+    return atMs - this.#endsMs >= LEAST_PAUSE_MS;
   }
 
   /** Notes an omission: the next samples do not continue the previous ones. */

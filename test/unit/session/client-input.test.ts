@@ -4,7 +4,7 @@ import type { DeclaredFormat } from '../../../src/audio/format.ts';
 import { counters } from '../../../src/counters.ts';
 import { AT_ONCE } from '../../../src/audio/ingest/held-audio.ts';
 import { ClientInput } from '../../../src/session/client-input.ts';
-import { opusTone, pcmTone } from '../../support/sound.ts';
+import { opusTone, pcmTone, sampleTone } from '../../support/sound.ts';
 
 let codecs: Codecs;
 beforeAll(async () => {
@@ -133,6 +133,85 @@ test('what a client sends behind marks is held up to 3 s of sound, and the rest 
   expect(relayed.length - 1).toBe((3 * 384_000) / 64_000 + 1);
   say('c');
   expect(relayed.at(-1)).toBe('c');
+  input.close();
+});
+
+/** Audio levels (-dBov) of what is heard of samples, whose messages may end within a sample. */
+function openSamples() {
+  const declared = { codec: 'pcm_s16le', rateHz: 16_000, channels: 1 } as const;
+  const { input, faults } = openInput(() => true, declared);
+  const levels: number[] = [];
+  input.attach((_packet, _samples, level) => void levels.push(level));
+  const bytes = Buffer.concat(sampleTone(declared, 300, 0.05, 4000));
+  const startMs = performance.now();
+  /** Calls back with the messages between two times, ms, each of 1365 bytes. */
+  const eachBetween = (
+    fromMs: number,
+    toMs: number,
+    take: (message: Buffer, atMs: number) => void,
+  ) => {
+    const [from, to] = [fromMs, toMs].map((ms) => Math.floor((ms * 32) / 1365));
+    for (let i = from!; i < to!; i += 1) {
+      take(bytes.subarray(i * 1365, (i + 1) * 1365), startMs + (i * 1365) / 32);
+    }
+  };
+  const receive = (message: Buffer, atMs: number) => input.receive(message, atMs);
+  return { input, faults, levels, eachBetween, receive };
+}
+
+test('refuse(): samples behind refused messages of odd length are read as they were sent', async () => {
+  const { input, faults, levels, eachBetween, receive } = openSamples();
+  eachBetween(0, 1000, receive);
+  await vi.waitFor(() => expect(levels.length).toBeGreaterThan(40));
+  eachBetween(1000, 1400, (message) => input.refuse(message));
+  eachBetween(1400, 3000, receive);
+  expect(levels.length).toBeGreaterThan(120);
+  // The resumption is a step in the tone.
+  expect(Math.min(...levels)).toBeGreaterThan(26);
+  expect(Math.max(...levels.slice(1))).toBeLessThan(32);
+  expect(faults).toEqual([]);
+  input.close();
+});
+
+test('refuse(): what was refused before a mark does not shift samples of the format behind it', async () => {
+  const { input, faults, levels, eachBetween, receive } = openSamples();
+  eachBetween(0, 1000, receive);
+  await vi.waitFor(() => expect(levels.length).toBeGreaterThan(40));
+  input.refuse(Buffer.alloc(1365));
+  input.mark();
+  input.reopen({ declared: { codec: 'pcm_s16le', rateHz: 16_000, channels: 1 } });
+  input.passMark();
+  levels.length = 0;
+  eachBetween(0, 1000, (message, atMs) => receive(message, atMs + 1100));
+  await vi.waitFor(() => expect(levels.length).toBeGreaterThan(40));
+  expect(Math.min(...levels)).toBeGreaterThan(26);
+  expect(faults).toEqual([]);
+  input.close();
+});
+
+test('the rest of a frame from before a pause of 1.5 s is not heard after it', async () => {
+  const { input, levels, faults } = openSamples();
+  const startMs = performance.now();
+  const format = { codec: 'pcm_s16le', rateHz: 16_000, channels: 1 } as const;
+  const word = sampleTone(format, 300, 0.2, 210, 30);
+  for (const [i, message] of word.entries()) input.receive(message, startMs + 30 * i);
+  await vi.waitFor(() => expect(levels).toHaveLength(10));
+  for (let i = 0; i < 4; i += 1) input.receive(Buffer.alloc(960), startMs + 1710 + 30 * i);
+  expect(levels.slice(10)).toEqual([127, 127, 127, 127, 127, 127]);
+  expect(faults).toEqual([]);
+  input.close();
+});
+
+test('samples in pieces of 1 s, one of them 0.7 s late: nothing is left out', async () => {
+  const { input, levels, faults } = openSamples();
+  const startMs = performance.now();
+  const format = { codec: 'pcm_s16le', rateHz: 16_000, channels: 1 } as const;
+  // 1.01 s, so that each ends within a frame.
+  const pieces = sampleTone(format, 300, 0.2, 4040, 1010);
+  const atMs = [1010, 2020, 3730, 4040];
+  for (const [i, piece] of pieces.entries()) input.receive(piece, startMs + atMs[i]!);
+  await vi.waitFor(() => expect(levels).toHaveLength(202));
+  expect(faults).toEqual([]);
   input.close();
 });
 
