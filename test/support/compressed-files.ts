@@ -13,7 +13,7 @@ export type CompressedFile = { codec: CompressedFormat['codec']; encode: string[
 /** Bytes of a message, and the time at which it is sent, ms after the first. */
 export type TimedMessage = { message: Buffer; atMs: number };
 
-/** Bytes that are given to a reader at a time: the end of a frame is found to within these. */
+/** Bytes of a container that are given to its reader at a time: the end of a frame is found to within these. */
 const PIECE_BYTES = 16;
 
 /** Duration of a page of Ogg, as of a client that sends ten messages a second. */
@@ -35,6 +35,26 @@ export async function compress(
   sound: Float32Array,
 ): Promise<TimedMessage[]> {
   const bytes = await runFfmpeg(encode, sound);
+  const frames: { frame: Buffer; durationMs: number }[] = [];
+  const whole = DECODED_FORMATS[codec].openReader((frame, durationMs) =>
+    frames.push({ frame, durationMs }),
+  );
+  whole.push(bytes);
+  const headBytes = bytes.length - frames.reduce((sum, { frame }) => sum + frame.length, 0);
+  const isBare = bytes.subarray(headBytes).equals(Buffer.concat(frames.map(({ frame }) => frame)));
+  if (!isBare) return cutContainer(codec, bytes);
+  let [saidMs, from, end] = [0, 0, headBytes];
+  return frames.map(({ frame, durationMs }) => {
+    saidMs += durationMs;
+    end += frame.length;
+    const message = bytes.subarray(from, end);
+    from = end;
+    return { message, atMs: saidMs };
+  });
+}
+
+/** Cuts a container behind the piece with which each frame is complete. */
+function cutContainer(codec: CompressedFormat['codec'], bytes: Buffer): TimedMessage[] {
   let [saidMs, frames] = [0, 0];
   const reader = DECODED_FORMATS[codec].openReader((_, durationMs) => {
     saidMs += durationMs;
