@@ -105,7 +105,8 @@ export class Room {
     const { accountId, name, pool, cluster, log } = parts;
     let room: Room | undefined;
     const members = new Members({ accountId, name }, parts, (peer) => room?.relay.forget(peer));
-    // Other nodes may send their peers before the room is open; audio needs a router and a peer here.
+    // Other nodes may send their peers before the room is open; audio needs a router and a peer
+    // here.
     const [media, link] = await Promise.allSettled([
       RoomMedia.open(pool, log, {
         onLost: () => room && room.#mediaLost(),

@@ -67,7 +67,7 @@ describe('docs/architecture.md', () => {
     const sections = page.split(/^## /m).filter((section) => section.includes('```mermaid'));
     expect(sections.map((section) => section.split('\n', 1)[0])).toEqual([
       'A frame on its way up',
-      'What browsers and other nodes say',
+      'Audio from browsers and other nodes',
       'A frame on its way down',
       'Join',
       'One peer, two ways',

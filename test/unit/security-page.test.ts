@@ -147,7 +147,7 @@ describe('memory of Redis', () => {
   test('a free account has fewer records, because each has a millisecond', () => {
     const aMonth = PLANS.free.minutesPerMonth * 60_000;
     expect(SECURITY_PAGE).toContain(
-      `(free) are ${aMonth.toLocaleString('en')} records of minutes a month`,
+      `100 minutes allow ${aMonth.toLocaleString('en')} minute records a month`,
     );
     // For each first day of four years, records of the days that are kept, by months.
     const atMost = Array.from({ length: 4 * 365 + 1 }, (_, first) => {

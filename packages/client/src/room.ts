@@ -106,7 +106,7 @@ export class Room {
       this.#microphoneRetries.end();
     } catch (error) {
       this.#microphoneFault = wordsOf(error);
-      // An encoder whose file did not load may load later; a refused request would be refused again.
+      // An encoder whose file did not load may load later; the gateway would refuse again.
       if (error instanceof RequestError) this.#microphoneRetries.end();
       else this.#microphoneRetries.failed(performance.now());
       throw error;
@@ -129,7 +129,8 @@ export class Room {
     this.#next = next;
     const { audio, done } = next;
     const proof = audio.opened().then(() => audio.prove());
-    // If the gateway reports neither a change nor a failure, it had this client on the new transport already.
+    // If the gateway reports neither a change nor a failure, it had this client on the new
+    // transport already.
     const unanswered = setTimeout(() => {
       if (this.#next !== next) return;
       this.#changeDone();

@@ -32,7 +32,7 @@ describe('readSettings()', () => {
       PIPE_PORT_MIN: '30000',
       TLS_CERT: 'a file',
     };
-    const faults = faultsOf(wrong).map((fault) => fault.split(' ')[0]);
+    const faults = faultsOf(wrong).map((fault) => fault.split(/\W/)[0]);
     expect(new Set(faults)).toEqual(new Set(Object.keys(wrong)));
   });
 
@@ -97,7 +97,9 @@ describe('readSettings()', () => {
   test('refuses one address to announce for several', () => {
     const RTC_ANNOUNCED_ADDRESS = '203.0.113.7';
     const RTC_LISTEN_IP = '10.0.0.5,fd00::5';
-    expect(() => readSettings({ RTC_LISTEN_IP, RTC_ANNOUNCED_ADDRESS })).toThrow('With several addresses');
+    expect(() => readSettings({ RTC_LISTEN_IP, RTC_ANNOUNCED_ADDRESS })).toThrow(
+      'With several addresses',
+    );
   });
 });
 
