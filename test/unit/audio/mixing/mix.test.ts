@@ -139,3 +139,36 @@ test('of 200 rates: 12 resamplers at most, and each is heard at its rate, in eve
   mix.close();
   expect([open, oddRates.open]).toEqual([0, 0]);
 });
+
+test('a planned change of gain: gradual in the next frame, and complete after it', async () => {
+  const codecs = await loadCodecs({ bitrateBps: 32_000, complexity: 5 });
+  const onFault = (fault: unknown) => {
+    throw fault;
+  };
+  const mix = new Mix(codecs, onFault, { open: 0 });
+  const frame = new Float32Array(FRAME_SAMPLES).fill(0.4);
+  const heard: Float32Array[] = [];
+  const deliver = () =>
+    mix.deliver(frame, [1], () => frame, {
+      mixed: (_name, _format, bytes) => heard.push(readSamples(bytes, 'pcm_f32le')),
+      passed: () => {},
+      concealed: () => {},
+      paused: () => {},
+    });
+  mix.plan({
+    name: 'softer',
+    without: [],
+    gains: [[1, 0.5]],
+    gainsBefore: [[1, 1]],
+    formats: ['pcm_f32le;rate=48000;channels=1'],
+  });
+  mix.start(frame, () => frame);
+  deliver();
+  deliver();
+  const [first, second] = heard;
+  expect(first![0]).toBeCloseTo(0.4);
+  expect(first![FRAME_SAMPLES / 4]).toBeGreaterThan(0.3);
+  expect(first!.at(-1)).toBeCloseTo(0.2);
+  expect([second![0], second!.at(-1)]).toEqual([expect.closeTo(0.2), expect.closeTo(0.2)]);
+  mix.close();
+});
