@@ -103,7 +103,9 @@ export function listenFaults(
   const { addresses, faults } = parseListenAddresses(names.list, list);
   if (faults.length > 0) return faults;
   if (common !== '' && addresses.length > 1) {
-    return [`With several addresses, write ${names.list} as address=announced,… instead of ${names.announced}.`];
+    return [
+      `With several addresses, write ${names.list} as address=announced,… instead of ${names.announced}.`,
+    ];
   }
   return addresses
     .filter(({ ip, announced = common }) => isWildcard(ip) && announced === '')
@@ -135,9 +137,7 @@ export function pipeAddressFaults(
   if (faults.length > 0) return faults;
   const families = addresses.map(familyOf);
   if (new Set(families).size === families.length) return [];
-  return [
-    `${name} takes at most one IPv4 and one IPv6 address.`,
-  ];
+  return [`${name} takes at most one IPv4 and one IPv6 address.`];
 }
 
 /** An address at which media workers receive WebRTC, by UDP and perhaps by TCP. */

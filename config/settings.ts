@@ -58,13 +58,15 @@ const SettingsSchema = Type.Object({
   }),
   DEMO_ACCOUNT: Type.Boolean({
     default: true,
-    description: 'Demo account on the pro plan, which is created and whose key is printed at the start',
+    description:
+      'Demo account on the pro plan, which is created and whose key is printed at the start',
   }),
   USAGE_WORKERS: Type.Integer({
     default: 1,
     minimum: 0,
     maximum: 16,
-    description: 'Usage workers that the gateway starts; 0 if they are run separately (npm run worker)',
+    description:
+      'Usage workers that the gateway starts; 0 if they are run separately (npm run worker)',
   }),
   WORKER_PORT: Type.Integer({
     ...port,
@@ -95,7 +97,8 @@ const SettingsSchema = Type.Object({
     default: shareOfCores(1),
     minimum: 1,
     maximum: 256,
-    description: 'Media worker processes of each gateway process; by default its share of the cores',
+    description:
+      'Media worker processes of each gateway process; by default its share of the cores',
   }),
   MEDIASOUP_WORKER_BIN: Type.String({
     default: inProject('build/mediasoup-worker'),
@@ -240,8 +243,7 @@ const SettingsSchema = Type.Object({
     default: 5000,
     minimum: 0,
     maximum: 86_400_000,
-    description:
-      'Time that clients have to leave after a drain begins before they are closed, ms',
+    description: 'Time that clients have to leave after a drain begins before they are closed, ms',
   }),
   RESUME_MS: Type.Integer({
     default: 15_000,
@@ -382,14 +384,17 @@ function crossChecks(settings: Settings): string[] {
     faults.push('PIPE_PORT_MIN must not be above PIPE_PORT_MAX.');
   }
   if (settings.RTC_PORT + settings.PROCESSES * settings.MEDIA_WORKERS - 1 > 65535) {
-    faults.push('RTC_PORT is too high: PROCESSES × MEDIA_WORKERS ports from it on must be below 65536.');
+    faults.push(
+      'RTC_PORT is too high: PROCESSES × MEDIA_WORKERS ports from it on must be below 65536.',
+    );
   }
   return faults;
 }
 
 function redisFaults({ REDIS_URL: url, SENTINEL_PASSWORD: password }: Settings): string[] {
   if (isSentinelUrl(url) && !parseSentinelUrl(url)) {
-    const form = 'redis+sentinel://[user:password@]host[:port],host[:port]/name[/database] (rediss+sentinel: for TLS)';
+    const form =
+      'redis+sentinel://[user:password@]host[:port],host[:port]/name[/database] (rediss+sentinel: for TLS)';
     return [`REDIS_URL must be of the form ${form}.`];
   }
   if (/^rediss?:/.test(url) && !isServerUrl(url)) {

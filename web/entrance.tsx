@@ -200,7 +200,8 @@ function KeyField({
         ref={input}
       />
       <p id="api-key-hint" class="hint">
-        Your operator has one (<code>npm start</code> prints a demo key). It stays in this tab until you close it.
+        Your operator has one (<code>npm start</code> prints a demo key). It stays in this tab until
+        you close it.
       </p>
     </div>
   );

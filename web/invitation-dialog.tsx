@@ -36,7 +36,8 @@ export function InvitationDialog({
       <img id="invitation-code" src={code} alt="QR code of the link" width="280" height="280" />
       {isOfThisMachine(url) && (
         <p id="invitation-local" class="notice">
-          This link works on this machine only. To invite others, open the page at an address that their devices can reach.
+          This link works on this machine only. To invite others, open the page at an address that
+          their devices can reach.
         </p>
       )}
       <label for="invitation-link">Link</label>

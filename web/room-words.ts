@@ -3,8 +3,7 @@ import type { ClientState, Transport } from 'partyline-client';
 type InRoom = Extract<ClientState, { name: 'in_room' }>;
 
 /** Status of the room in which everybody hears itself. */
-const ECHO_WORDS =
-  'Speak: only you hear yourself, a second later. Headphones prevent feedback.';
+const ECHO_WORDS = 'Speak: only you hear yourself, a second later. Headphones prevent feedback.';
 
 /** Progress of a join while the browser asks for the microphone. */
 export const MICROPHONE_WAIT = 'Waiting for the microphone…';
