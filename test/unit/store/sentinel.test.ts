@@ -74,7 +74,7 @@ describe('REDIS_URL with sentinels', () => {
       SENTINEL_PASSWORD,
     });
     expect(() => readSettings({ REDIS_URL: 'redis://a', SENTINEL_PASSWORD })).toThrow(
-      'SENTINEL_PASSWORD is for',
+      'SENTINEL_PASSWORD needs',
     );
   });
 });
