@@ -3,10 +3,12 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { BootedMachine } from '../support/booted-machine.ts';
+import { openDns } from '../support/dns-server.ts';
 import { eventually, freeRtcPort } from '../support/gateway.ts';
 import { commandsOf, fencedCommands } from '../support/page-commands.ts';
 import { TestRedis } from '../support/redis.ts';
 import { enterTwo, sendTone } from '../support/tone-through.ts';
+import { untilTaken, useWebhooks, VISIT, visit } from '../support/use-webhooks.ts';
 
 const PROJECT = join(import.meta.dirname, '../..');
 const GATEWAY = 'partyline-gateway.service';
@@ -14,6 +16,8 @@ const WORKER = 'partyline-worker.service';
 const RTC_PORT = freeRtcPort();
 /** Exposure from which a unit fails, in tenths of systemd's ten. */
 const MAX_EXPOSURE = 20;
+/** Loopback address of the machine's DNS server. */
+const DNS_ADDRESS = '127.0.0.153';
 
 /** The commands of docs/operations/install.md for systemd: they install, start, list accounts, and make a usage worker. */
 const COMMANDS = fencedCommands('install.md', 'systemd');
@@ -28,6 +32,8 @@ const UPGRADE = fencedCommands('upgrade.md').filter((command) => !command.includ
 const [RESTART_WORKER = ''] = commandsOf('upgrade.md').filter((command) =>
   command.startsWith('systemctl restart'),
 );
+
+const { openHook, openNode } = useWebhooks();
 
 let machine: BootedMachine;
 let redis: TestRedis;
@@ -197,4 +203,17 @@ test('the usage worker starts, is started again after kill -9, and ends with 0',
   machine.run('systemctl', 'stop', WORKER);
   expect(machine.property(WORKER, 'Result')).toBe('success');
   expect(machine.property(WORKER, 'ExecMainStatus')).toBe('0');
+});
+
+test('the usage worker, under the restrictions of its unit, reaches the host of a webhook that DNS knows', async () => {
+  await openDns({ 'hooks.test': '127.0.0.1' }, { address: DNS_ADDRESS, port: 53 });
+  write('/etc/resolv.conf', `nameserver ${DNS_ADDRESS}`);
+  const { receiver, accounts, id } = await openHook(redis);
+  const url = receiver.url.replace('127.0.0.1', 'hooks.test');
+  await accounts.update(id, { webhook_url: url });
+  machine.run('systemctl', 'start', WORKER);
+  visit(await openNode(redis), id);
+  await untilTaken(receiver, VISIT.length, 30_000);
+  expect(receiver.received[0]!.headers.host).toBe(new URL(url).host);
+  machine.run('systemctl', 'stop', WORKER);
 });
