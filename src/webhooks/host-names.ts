@@ -19,6 +19,7 @@ const DNS_QUERY = { timeout: 2000, tries: 2 };
 const UNKNOWN_TO_DNS: readonly unknown[] = [NOTFOUND, NODATA, CONNREFUSED];
 /** Faults with which systemd-resolved answers queries for local names, which it does not pass on to DNS. */
 const LOCAL_NAME_REFUSED: readonly unknown[] = [SERVFAIL, REFUSED];
+const BOTH_FAMILIES: Family[] = [4, 6];
 
 /** Addresses of this host, by interface. */
 type Interfaces = NodeJS.Dict<Pick<NetworkInterfaceInfo, 'family' | 'internal'>[]>;
@@ -74,13 +75,23 @@ export class HostNames {
   async #find(name: string, hints: number): Promise<LookupAddress[]> {
     const listed = addressesIn(await readOrNothing(this.#sources.hostsFile), name);
     if (listed.length > 0) return listed;
-    const interfaces = hints & ADDRCONFIG ? this.#sources.networkInterfaces() : {};
+    const families = hints & ADDRCONFIG ? this.#ownFamilies() : BOTH_FAMILIES;
     const resolver = this.#sources.newResolver();
-    const { addresses, faults } = await queryDns(resolver, name, familiesOf(interfaces));
+    const { addresses, faults } = await queryDns(resolver, name, families);
     if (addresses.length > 0) return addresses;
     const fault = faults.find(({ code }) => !isUnknownToDns(name, code));
     if (fault) throw fault;
     return this.#askSystem(name);
+  }
+
+  /** Families of the addresses by which this host reaches others; both if it has none, or may not list them. */
+  #ownFamilies(): Family[] {
+    try {
+      return familiesOf(this.#sources.networkInterfaces());
+    } catch {
+      // A sandbox may forbid it, as systemd does without AF_NETLINK.
+      return BOTH_FAMILIES;
+    }
   }
 
   async #askSystem(name: string): Promise<LookupAddress[]> {
@@ -97,10 +108,10 @@ function familiesOf(interfaces: Interfaces): Family[] {
   const external = Object.values(interfaces).flatMap((addresses = []) =>
     addresses.filter(({ internal: isInternal }) => !isInternal),
   );
-  const families = ([4, 6] as const).filter((version) =>
+  const families = BOTH_FAMILIES.filter((version) =>
     external.some(({ family }) => family === `IPv${version}`),
   );
-  return families.length > 0 ? families : [4, 6];
+  return families.length > 0 ? families : BOTH_FAMILIES;
 }
 
 /** True if the system may know a name for which DNS has this fault. */

@@ -141,30 +141,40 @@ test('a name that DNS does not answer is given up after 4 s', async () => {
   expect(vi.getTimerCount()).toBe(0);
 });
 
+type Address = Pick<NetworkInterfaceInfo, 'family' | 'internal'>;
+
+/** Families that DNS is asked for, with these hints, by a host with these addresses. */
+async function familiesAsked(hints: number, listAddresses: () => Address[]): Promise<number[]> {
+  const families: number[] = [];
+  const names = new HostNames({
+    hostsFile: '',
+    newResolver: () => ({
+      resolve4: async () => (families.push(4), ['192.0.2.1']),
+      resolve6: async () => (families.push(6), ['2001:db8::1']),
+      cancel: () => {},
+    }),
+    networkInterfaces: () => ({ eth0: listAddresses() }),
+  });
+  await new Promise<void>((resolve) => {
+    names.lookup('hooks.test', { hints }, () => resolve());
+  });
+  return families;
+}
+
 test('a host is asked only for the families that it has', async () => {
-  type Address = Pick<NetworkInterfaceInfo, 'family' | 'internal'>;
-  const familiesAsked = async (hints: number, ...addresses: Address[]) => {
-    const families: number[] = [];
-    const names = new HostNames({
-      hostsFile: '',
-      newResolver: () => ({
-        resolve4: async () => (families.push(4), ['192.0.2.1']),
-        resolve6: async () => (families.push(6), ['2001:db8::1']),
-        cancel: () => {},
-      }),
-      networkInterfaces: () => ({ eth0: addresses }),
-    });
-    await new Promise<void>((resolve) => {
-      names.lookup('hooks.test', { hints }, () => resolve());
-    });
-    return families;
-  };
   const v4: Address = { family: 'IPv4', internal: false };
   const v6: Address = { family: 'IPv6', internal: false };
   const loopback: Address = { family: 'IPv6', internal: true };
-  expect(await familiesAsked(ADDRCONFIG, v4, loopback)).toEqual([4]);
-  expect(await familiesAsked(ADDRCONFIG, v6)).toEqual([6]);
-  expect(await familiesAsked(ADDRCONFIG, v4, v6)).toEqual([4, 6]);
-  expect(await familiesAsked(ADDRCONFIG, loopback)).toEqual([4, 6]);
-  expect(await familiesAsked(0, v4, loopback)).toEqual([4, 6]);
+  expect(await familiesAsked(ADDRCONFIG, () => [v4, loopback])).toEqual([4]);
+  expect(await familiesAsked(ADDRCONFIG, () => [v6])).toEqual([6]);
+  expect(await familiesAsked(ADDRCONFIG, () => [v4, v6])).toEqual([4, 6]);
+  expect(await familiesAsked(ADDRCONFIG, () => [loopback])).toEqual([4, 6]);
+  expect(await familiesAsked(0, () => [v4, loopback])).toEqual([4, 6]);
+});
+
+test('a host is asked for both families if the system does not tell its addresses', async () => {
+  const refuse = () => {
+    throw new Error('uv_interface_addresses returned Unknown system error 97');
+  };
+  expect(await familiesAsked(ADDRCONFIG, refuse)).toEqual([4, 6]);
 });
