@@ -23,4 +23,6 @@ const answers = origins.map((origin) =>
     () => false,
   ),
 );
-process.exit((await Promise.all(answers)).includes(true) ? 0 : 1);
+// A usage worker without a port has nothing that could be asked: only its end can be noticed.
+const isAlive = answers.length === 0 || (await Promise.all(answers)).includes(true);
+process.exit(isAlive ? 0 : 1);

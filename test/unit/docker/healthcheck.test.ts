@@ -1,4 +1,4 @@
-import { execFile } from 'node:child_process';
+import { execFile, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -20,16 +20,21 @@ async function portOf(status: number | undefined, address = '127.0.0.1'): Promis
   return String(port);
 }
 
-const exitCode = (environment: Record<string, string>) =>
+/** @param before command that runs the health check */
+const exitCode = (environment: Record<string, string>, before: string[] = []) =>
   new Promise((resolve) => {
     const { PATH } = process.env;
-    execFile(
-      process.execPath,
-      ['docker/healthcheck.mjs'],
-      { env: { PATH, ...environment } },
-      (fault) => resolve(fault ? fault.code : 0),
+    const [program, ...words] = [...before, process.execPath, 'docker/healthcheck.mjs'];
+    execFile(program, words, { env: { PATH, ...environment } }, (fault) =>
+      resolve(fault ? fault.code : 0),
     );
   });
+
+const IN_CONTAINER = ['unshare', '--pid', '--fork', '--mount-proc', '--kill-child'];
+const canBeFirst = spawnSync(IN_CONTAINER[0]!, [...IN_CONTAINER.slice(1), 'true']).status === 0;
+
+/** Runs a command in a container whose first process has this program in its command line. */
+const besides = (program: string) => [...IN_CONTAINER, 'sh', '-c', '"$@"; exit $?', program];
 
 test.each([
   ['a gateway', 200, '0', 0],
@@ -53,3 +58,19 @@ test.each([
   const PORT = await portOf(200, address);
   expect(await exitCode({ HOST, PORT, WORKER_PORT: '0' })).toBe(0);
 });
+
+test.skipIf(!canBeFirst).each([
+  ['src/main.ts', 'a gateway', 200, undefined, 0],
+  ['src/main.ts', 'a gateway that hangs, beside a worker', 503, 200, 1],
+  ['workers/usage.ts', 'a usage worker', undefined, 200, 0],
+  ['workers/usage.ts', 'a usage worker that hangs, beside a gateway', 200, 503, 1],
+  ['workers/usage.ts', 'a usage worker without a port', undefined, '0', 0],
+  ['workers/usage.ts', 'a usage worker whose port is not set', undefined, '', 0],
+])(
+  '%s is the first process: the health check of %s',
+  async (program, _name, gateway, worker, code) => {
+    const PORT = await portOf(gateway);
+    const WORKER_PORT = typeof worker === 'string' ? worker : await portOf(worker);
+    expect(await exitCode({ PORT, WORKER_PORT }, besides(program))).toBe(code);
+  },
+);
