@@ -51,6 +51,7 @@ type Resource = {
     template: { metadata: { labels: object }; spec: PodSpec };
   };
 };
+type Policy = { spec: { ingress: [{ ports: object[] }] } };
 type PodSpec = { terminationGracePeriodSeconds: number; containers: [Container] };
 
 const runOfPage = (command: string) =>
@@ -186,6 +187,19 @@ describe('kubernetes/', () => {
       const ofProtocol = rtc.filter((port) => port.protocol === protocol);
       expect(ofProtocol.map(({ hostPort }) => hostPort)).toEqual(expected);
       expect(ofProtocol.map(({ containerPort }) => containerPort)).toEqual(expected);
+    }
+    // Ports of media and pipes, of Services (NodePort), and of the kernel.
+    const taken = [
+      [10_000, settings.PIPE_PORT_MAX],
+      [30_000, 32_767],
+      [32_768, 60_999],
+    ] as const;
+    const free = (port: number) => taken.every(([from, to]) => port < from || port > to);
+    expect(expected.filter((port) => !free(port))).toEqual([]);
+    const { ingress } = (find('NetworkPolicy', 'gateway') as unknown as Policy).spec;
+    for (const protocol of ['UDP', 'TCP']) {
+      const rule = { port: expected[0], endPort: expected.at(-1), protocol };
+      expect(ingress[0].ports).toContainEqual(rule);
     }
     const { template } = find('Deployment', 'gateway').spec;
     expect(template.spec.terminationGracePeriodSeconds * 1000).toBeGreaterThan(settings.DRAIN_MS);
