@@ -10,6 +10,7 @@ import { GroupHealth } from './group-health.ts';
 import { OtherMetrics } from './other-metrics.ts';
 import { OtherProcesses } from './other-processes.ts';
 import { nameOfGateway } from './process-states.ts';
+import { tellParent } from './tell-parent.ts';
 import { sendSocket } from '../handover/send-socket.ts';
 
 /**
@@ -17,10 +18,7 @@ import { sendSocket } from '../handover/send-socket.ts';
  * the number of the other processes.
  */
 
-const tell = (message: FromGateway) => {
-  // If the supervisor dies, the kernel ends this process too.
-  if (process.connected) process.send?.(message);
-};
+const tell = (message: FromGateway) => tellParent(message);
 
 const tellAlive = (app: App) => tell({ type: 'alive', takesClients: app.takesClients() });
 
