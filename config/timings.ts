@@ -167,9 +167,9 @@ const TimingsSchema = Type.Object(
     processes: durations({
       aliveEveryMs: ms(
         1000,
-        'Interval at which a gateway process tells its supervisor that it runs',
+        'Interval at which a gateway process or usage worker tells the process that started it that it runs',
       ),
-      checkEveryMs: ms(1000, 'Interval at which the supervisor counts silence; ten end a process'),
+      checkEveryMs: ms(1000, 'Interval at which that process counts silence; ten end the other'),
       firstRestartMs: ms(1000, 'Delay before a process that ended is started again; doubles'),
       longestRestartMs: ms(30_000, 'Longest such delay'),
       steadyAfterMs: ms(60_000, 'Life after which the delay begins anew'),

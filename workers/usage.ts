@@ -10,6 +10,7 @@ import {
   type Running,
   describeStartupError,
 } from '../src/processes/end-on-signals.ts';
+import { tellParent } from '../src/processes/tell-parent.ts';
 import { redisAddressOf } from '../src/store/open-redis.ts';
 import { RedisClock } from '../src/store/redis-clock.ts';
 import { Redis } from '../src/store/redis.ts';
@@ -25,9 +26,15 @@ import { openWorkerServer } from './worker-server.ts';
  * number. `npm start` runs one, too.
  */
 
+/** Tells a gateway or supervisor that has started this process that it does not hang. */
+const tellAlive = () => tellParent({ type: 'alive' });
+
 async function open(abort: AbortSignal): Promise<Running> {
   const settings = readSettings(process.env);
   const timings = readTimings(process.env);
+  tellAlive();
+  // The timer does not keep the process alive.
+  setInterval(tellAlive, timings.processes.aliveEveryMs).unref();
   const log = openLog(settings, 'usage');
   log.info({ version: VERSION, node: process.version }, 'usage worker starting');
   const redis = await Redis.connect(redisAddressOf(settings), log, timings.redis, { abort });

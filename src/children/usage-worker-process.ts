@@ -6,7 +6,7 @@ import { KeptProcess } from './kept-process.ts';
 
 const PROGRAM = fileURLToPath(new URL('../../workers/usage.ts', import.meta.url));
 
-/** Starts a usage worker as a child. */
+/** Starts a usage worker as a child, which is started again when it ends, and killed when it hangs. */
 export function startUsageWorker(
   settings: Settings,
   log: FastifyBaseLogger,
@@ -20,6 +20,8 @@ export function startUsageWorker(
       command: [PROGRAM],
       environment,
       endSignal: 'SIGTERM',
+      // It tells nothing but that it runs.
+      onMessage: () => {},
       timings: timings.processes,
     },
     log,

@@ -26,7 +26,8 @@ const connect = (url: string, apiKey: string) =>
 describe('a gateway that runs', () => {
   let gateway: GatewayProcess;
   beforeAll(async () => {
-    gateway = await GatewayProcess.start(timingsOf({ processes: { firstRestartMs: 100 } }));
+    const processes = { firstRestartMs: 100, aliveEveryMs: 100, checkEveryMs: 300 };
+    gateway = await GatewayProcess.start(timingsOf({ processes }));
   });
   afterAll(() => gateway.dispose());
 
@@ -64,6 +65,19 @@ describe('a gateway that runs', () => {
     ]);
     expect(gateway.logged('drain began')).toEqual([]);
     expect((await fetch(`${url}/readyz`)).status).toBe(200);
+  });
+
+  test('kills a usage worker that hangs, and starts another', async () => {
+    const workers = () => gateway.logged('usage worker started').map(({ pid }) => pid as number);
+    await eventually('it runs', () => workers().length > 0);
+    const before = workers();
+    const hanging = before.at(-1)!;
+    process.kill(hanging, 'SIGSTOP');
+    await eventually('another runs', () => workers().length === before.length + 1, 30_000);
+    await untilEnded([hanging]);
+    expect(gateway.logged('process hangs; killed')).toMatchObject([
+      { process: 'usage worker', silentMs: 3000 },
+    ]);
   });
 
   test('keeps a second one off its folder, and off its port, in a sentence', async () => {
