@@ -24,7 +24,7 @@ const TRIED: [RegExp, string][] = [
   [/^scripts\/backup\.sh (save|restore) /, 'deploy/backup.test.ts'],
   [/^(\[ -e \S+ \] \|\| )?(install|systemd-sysusers|runuser) ?/, 'deploy/systemd.test.ts'],
   [/^systemctl (daemon-reload|enable|stop|start|restart)/, 'deploy/systemd.test.ts'],
-  [/^(mv|cd) \/opt\/partyline/, 'deploy/systemd.test.ts'],
+  [/^(mv|cd|rm -rf) \/opt\/partyline/, 'deploy/systemd.test.ts'],
   [/^until curl .*\/readyz; do sleep 2; done$/, 'deploy/systemd.test.ts'],
   [/^kubectl --namespace partyline exec /, 'deploy/image.test.ts'],
   [/^kubectl (kustomize|--namespace partyline create secret)\b/, 'deploy/kubernetes.test.ts'],
