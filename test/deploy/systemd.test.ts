@@ -33,6 +33,11 @@ const [RESTART_WORKER = ''] = commandsOf('upgrade.md').filter((command) =>
   command.startsWith('systemctl restart'),
 );
 
+/** The command of docs/operations/when-something-breaks.md for a gateway that hangs. */
+const [KILL = ''] = commandsOf('when-something-breaks.md').filter((command) =>
+  command.startsWith('systemctl kill'),
+);
+
 const { openHook, openNode } = useWebhooks();
 
 let machine: BootedMachine;
@@ -156,8 +161,19 @@ describe('the gateway, with a Redis and a usage worker of its own', () => {
     expect((await fetch(`${url}/readyz`)).status).toBe(200);
   });
 
+  test('hangs, and is started again by the command for that', async () => {
+    const { url: before, api_key: apiKey } = await gatewayReady(2);
+    machine.run('systemctl', 'kill', '--kill-whom=main', '--signal=SIGSTOP', GATEWAY);
+    const ask = fetch(`${before}/healthz`, { signal: AbortSignal.timeout(1000) });
+    await expect(ask).rejects.toThrow('timeout');
+    runOfPage(KILL);
+    const { url, api_key: after } = await gatewayReady(3);
+    expect(after).toBe(apiKey);
+    expect((await fetch(`${url}/readyz`)).status).toBe(200);
+  });
+
   test('systemctl stop: it drains, browsers keep their media meanwhile, and it ends with 0', async () => {
-    const { url, api_key: apiKey } = await gatewayReady(2);
+    const { url, api_key: apiKey } = await gatewayReady(3);
     const { speaker, listener } = await enterTwo([url, url], apiKey);
     const { webrtc } = await listener.ask({ type: 'join', room: 'b', media: 'webrtc' }, 'joined');
     const pids = machine.pidsOf(GATEWAY);
@@ -176,12 +192,12 @@ describe('the gateway, with a Redis and a usage worker of its own', () => {
   });
 
   test('an upgrade: the next version is in its place, with the same accounts', async () => {
-    const { url: before, api_key: apiKey } = await gatewayReady(2);
+    const { url: before, api_key: apiKey } = await gatewayReady(3);
     expect(await fetch(before).catch(() => undefined)).toBeUndefined();
     machine.run('ln', '-s', '/srv/partyline', '/opt/partyline-next');
     const [wait = '', ...commands] = UPGRADE.toReversed();
     machine.run('sh', '-euc', commands.toReversed().join('\n'));
-    const { url, api_key: after } = await gatewayReady(3);
+    const { url, api_key: after } = await gatewayReady(4);
     machine.run('sh', '-euc', wait.replace('http://127.0.0.1:3000', url));
     expect(after).toBe(apiKey);
     expect(machine.run('sh', '-c', 'ls -d /opt/partyline*').trim().split('\n')).toEqual([
