@@ -103,7 +103,7 @@ export class Cluster {
       },
       onForgotten: () => {
         cluster.#links.forEach((link) => link.rewrite());
-        claim().catch((fault: unknown) =>
+        rewrite().catch((fault: unknown) =>
           log.error(
             { err: fault },
             'redis lost the entries of this node; format and key not rewritten',
@@ -115,6 +115,11 @@ export class Cluster {
     const claim = async () => {
       await claimFormat(redis, timings.nodes.deadAfterMs, nodes.id);
       await checkClusterKey(redis, nodes.id, key, timings.nodes.deadAfterMs);
+    };
+    const rewrite = async () => {
+      // Otherwise the next node without a setting would make another key, and be refused.
+      if (settings.clusterKey === '') await keepSharedKey(redis, key);
+      await claim();
     };
     try {
       await claim();
@@ -275,12 +280,13 @@ export class Cluster {
 }
 
 async function sharedKey(redis: Redis): Promise<string> {
-  const key = await redis.run(async (client) => {
-    await client.set(SHARED_CLUSTER_KEY, randomBytes(32).toString('base64url'), {
-      condition: 'NX',
-    });
-    return client.get(SHARED_CLUSTER_KEY);
-  });
+  await keepSharedKey(redis, randomBytes(32).toString('base64url'));
+  const key = await redis.run((client) => client.get(SHARED_CLUSTER_KEY));
   if (!key) throw new Error('the key of the cluster cannot be read');
   return key;
+}
+
+/** Stores the key of the cluster unless Redis has one. */
+async function keepSharedKey(redis: Redis, key: string): Promise<void> {
+  await redis.run((client) => client.set(SHARED_CLUSTER_KEY, key, { condition: 'NX' }));
 }

@@ -124,7 +124,7 @@ export const NODE_FORMATS = `${KEY_PREFIX}node_formats`;
  * a gateway. Expiry: never.
  */
 export const STATE_FORMAT = `${KEY_PREFIX}format`;
-/** String: cluster key of nodes without a `CLUSTER_KEY`. Writers: start of a gateway. Expiry: never. */
+/** String: cluster key of nodes without a `CLUSTER_KEY`. Writers: gateways that find none. Expiry: never. */
 export const SHARED_CLUSTER_KEY = `${KEY_PREFIX}cluster_key`;
 /** Channel: messages of a node to all nodes, sealed. */
 export const BUS_CHANNEL = `${KEY_PREFIX}bus`;

@@ -4,6 +4,7 @@ import { DEFAULT_TIMINGS, type TimingOverrides, timingsWith } from '../../config
 import { Accounts } from '../../src/accounts/accounts.ts';
 import { Cluster } from '../../src/cluster/cluster.ts';
 import { counters } from '../../src/counters.ts';
+import { KEY_FINGERPRINTS } from '../../src/store/keys.ts';
 import { Redis } from '../../src/store/redis.ts';
 import type { TestClient } from '../support/client.ts';
 import { eventually, silentLog } from '../support/gateway.ts';
@@ -59,6 +60,29 @@ test('installations in two databases of one server share nothing, though they ha
   await new Accounts(store).update(1, { status: 'suspended' });
   expect(await bob.closed).toBe(4403);
   await alice.ask({ type: 'leave' }, 'left');
+});
+
+test('Redis loses its data while a node without CLUSTER_KEY runs: the next node gets the key of that one, and shares its rooms', async () => {
+  const redis = await openRedis();
+  const environment = { REDIS_URL: redis.url, CLUSTER_KEY: '' };
+  const timings: TimingOverrides = {
+    nodes: { beatEveryMs: 100, deadAfterMs: 1000 },
+    pipes: { retryAfterMs: 100 },
+    redis: { longestReconnectMs: 100 },
+  };
+  const first = await openGateway(environment, timings);
+  await redis.restart();
+  const store = await openStore(redis);
+  await eventually('the node has written itself again', async () => {
+    const claimed = await store.run((client) => client.hLen(KEY_FINGERPRINTS));
+    return claimed === 1;
+  });
+  // Accounts and keys are lost, too: this one makes new ones.
+  const second = await openGateway(environment, timings);
+  const alice = await enter({ ...first, apiKey: second.apiKey }, 'alice');
+  const bob = await enter(second, 'bob');
+  expect((await bob.next('joined')).peers).toMatchObject([{ peer: 'alice' }]);
+  expect(await alice.next('peer_joined')).toMatchObject({ peer: 'bob' });
 });
 
 test('speech on one node is heard on the other from its first packet, and the speaker is announced', async () => {
