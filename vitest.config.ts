@@ -51,6 +51,7 @@ const WAITING = [
   'usage-bounds',
   'usage-clocks',
   'usage-of-nodes',
+  'usage-refused',
   'usage-reports',
   'volume',
   'ways',

@@ -62,6 +62,7 @@ const TimingsSchema = Type.Object(
     jobs: durations({
       lockMs: ms(30_000, 'Time after which the job of a dead worker is taken up by another'),
       stopMs: ms(8000, 'Time that a worker has to end on a signal'),
+      retryAfterMs: ms(1000, 'Time for which a worker takes no job after an error of Redis'),
     }),
     nodes: durations({
       beatEveryMs: ms(1000, 'Interval of the heartbeat of a node'),

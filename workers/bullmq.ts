@@ -49,7 +49,8 @@ export function openConnections(
  * @throws {Error} if the connection breaks; the worker is closed before
  */
 export async function startWorker(
-  worker: Pick<Worker, 'waitUntilReady' | 'run' | 'close'>,
+  worker: Worker,
+  { retryAfterMs }: Timings['jobs'],
   onFault: (fault: Error) => void,
 ): Promise<void> {
   try {
@@ -59,6 +60,24 @@ export async function startWorker(
     throw fault;
   }
   worker.run().catch(onFault);
+  pauseAfterErrors(worker, retryAfterMs);
+}
+
+/**
+ * Lets a worker take no job for a while after each error: if Redis refuses to hand it one, BullMQ 6.7 asks again at once, thousands
+ * of times a second. Jobs that it has go on.
+ */
+function pauseAfterErrors(worker: Worker, pauseMs: number): void {
+  let timer: NodeJS.Timeout | undefined;
+  worker.on('error', () => {
+    if (timer || worker.closing) return;
+    void worker.pause(true);
+    timer = setTimeout(() => {
+      timer = undefined;
+      void worker.resume();
+    }, pauseMs);
+  });
+  worker.once('closing', () => clearTimeout(timer));
 }
 
 /** Minimum interval between log lines for repeated faults of one kind, for example while Redis is disconnected, ms. */

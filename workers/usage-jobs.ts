@@ -85,7 +85,7 @@ export async function openUsageWorker(
   );
   worker.on('error', onFault);
   worker.on('failed', (_job, fault) => onFault(fault));
-  await startWorker(worker, onFault);
+  await startWorker(worker, timings.jobs, onFault);
   // Jobs that a worker with a wrong clock has delayed may be due in days.
   await queue.removeJobScheduler(FORMER_SCHEDULE);
   await queue.promoteJobs();

@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { DEFAULT_TIMINGS } from '../../config/timings.ts';
-import { newRedisClient } from '../../src/store/client.ts';
+import { type Client, newRedisClient } from '../../src/store/client.ts';
 import { freePort } from './free-ports.ts';
 import { eventually } from './gateway.ts';
 
@@ -51,6 +51,31 @@ export class TestRedis {
     this.#child.kill('SIGCONT');
   }
 
+  /** Refuses writes from now on with an error, as a primary without its replicas does, or as a replica. */
+  async refuseWrites(error: 'NOREPLICAS' | 'READONLY' = 'NOREPLICAS'): Promise<void> {
+    await this.#ask(async (client) => {
+      if (error === 'READONLY') await client.sendCommand(['REPLICAOF', '127.0.0.1', '1']);
+      else await client.configSet('min-replicas-to-write', '1');
+    });
+  }
+
+  /** Accepts writes again. */
+  async acceptWrites(): Promise<void> {
+    await this.#ask(async (client) => {
+      await client.sendCommand(['REPLICAOF', 'NO', 'ONE']);
+      await client.configSet('min-replicas-to-write', '0');
+    });
+  }
+
+  /** Counts runs of these commands since its start, those that it refused included. */
+  async countCommands(...names: string[]): Promise<number> {
+    const stats = await this.#ask((client) => client.info('commandstats'));
+    const lines = stats.matchAll(/^cmdstat_(\S+):calls=(\d+),.*rejected_calls=(\d+)/gm);
+    return Array.from(lines)
+      .filter(([, name]) => names.includes(name!))
+      .reduce((sum, [, , calls, rejected]) => sum + Number(calls) + Number(rejected), 0);
+  }
+
   async kill(): Promise<void> {
     if (this.#child.exitCode !== null || this.#child.signalCode !== null) return;
     const exited = once(this.#child, 'exit');
@@ -63,6 +88,16 @@ export class TestRedis {
     await this.kill();
     this.#child = spawnRedis(this.#port, this.#dataDir);
     await this.#untilAnswering();
+  }
+
+  async #ask<T>(commands: (client: Client) => Promise<T>): Promise<T> {
+    const client = newRedisClient({ url: this.url }, DEFAULT_TIMINGS.redis);
+    await client.connect();
+    try {
+      return await commands(client);
+    } finally {
+      client.destroy();
+    }
   }
 
   async #untilAnswering(): Promise<void> {
