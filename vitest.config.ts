@@ -58,6 +58,7 @@ const WAITING = [
   'webhook-delivery',
   'webhooks',
   'webhooks-of-rooms',
+  'webhooks-refused',
   'webhooks-that-hang',
   'webrtc-signaling',
   'whip',

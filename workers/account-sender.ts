@@ -5,6 +5,7 @@ import type { RedisClock } from '../src/store/redis-clock.ts';
 import type { WebhookEvent } from '../src/webhooks/events.ts';
 import { postEvent } from '../src/webhooks/post.ts';
 import type { Head, HeadsQuery, WebhookOutbox } from '../src/webhooks/webhook-outbox.ts';
+import { Removals } from './removals.ts';
 import { workerCounters } from './worker-counters.ts';
 
 /** Number of consecutive failed requests after which an endpoint counts as down, and is tried with one request at a time. */
@@ -45,6 +46,7 @@ export class AccountSender {
   readonly #parts: SenderParts;
   /** Rooms whose first event is on its way. */
   readonly #sending = new Map<string, AbortController>();
+  readonly #removals: Removals;
   /** Rooms whose first event has failed. */
   readonly #failing = new Map<string, Failing>();
   /** Failures of the endpoint. */
@@ -64,6 +66,7 @@ export class AccountSender {
   constructor(accountId: number, parts: SenderParts) {
     this.#accountId = accountId;
     this.#parts = parts;
+    this.#removals = new Removals(accountId, parts);
     this.poke();
   }
 
@@ -123,6 +126,7 @@ export class AccountSender {
     if (!this.#isWebhookKnown) await this.changed();
     const { outbox, clock, keepMs } = this.#parts;
     if (!this.#webhook && this.#sending.size === 0) await outbox.clear(this.#accountId);
+    await this.#removals.retry();
     const nowMs = performance.now();
     const slots = this.#slots(nowMs);
     const query = this.#query(slots, nowMs);
@@ -144,7 +148,7 @@ export class AccountSender {
     const isPageFull = heads.filter((head) => this.#isFirstAttemptDue(head)).length >= slots;
     this.#start([...named, ...heads], slots);
     if (query.rooms === PAGE_ROOMS && !isPageFull) this.#advancePage(isLast);
-    this.#wakeAt(this.#nextRetryAt(nowMs));
+    this.#wakeAt(Math.min(this.#nextRetryAt(nowMs), this.#removals.retryAtMs));
   }
 
   /** Forgets failures of rooms whose events were given up. @param heads first events of all of these rooms that have any */
@@ -162,7 +166,7 @@ export class AccountSender {
     if (slots === 0) return { names: [], skipped: 0, rooms: 1 };
     const failing = [...this.#failing].filter(([room]) => !this.#sending.has(room));
     const due = failing.filter(([, { retryAtMs }]) => retryAtMs <= nowMs);
-    const rooms = this.#sending.size + failing.length + slots;
+    const rooms = this.#sending.size + failing.length + this.#removals.size + slots;
     if (rooms <= PAGE_ROOMS) {
       this.#skipped = 0;
       return { names: [], skipped: 0, rooms };
@@ -209,7 +213,7 @@ export class AccountSender {
 
   #isDue({ room }: Head): boolean {
     const { retryAtMs = 0 } = this.#failing.get(room) ?? {};
-    return !this.#sending.has(room) && retryAtMs <= performance.now();
+    return !this.#sending.has(room) && !this.#removals.has(room) && retryAtMs <= performance.now();
   }
 
   /**
@@ -226,18 +230,16 @@ export class AccountSender {
   }
 
   async #send(head: Head, webhook: Webhook): Promise<void> {
-    const { outbox, clock, timings, onFault } = this.#parts;
+    const { clock, timings, onFault } = this.#parts;
     const request = new AbortController();
     this.#sending.set(head.room, request);
     try {
       const { id } = JSON.parse(head.event) as WebhookEvent;
-      const signal = AbortSignal.any([
-        request.signal,
-        AbortSignal.timeout(timings.requestTimeoutMs),
-      ]);
+      const timeout = AbortSignal.timeout(timings.requestTimeoutMs);
+      const signal = AbortSignal.any([request.signal, timeout]);
       await postEvent(webhook, id, head.event, clock.wallMs(), signal);
       this.#accepted(head.room);
-      await outbox.remove(this.#accountId, head, false);
+      await this.#removals.add(head);
     } catch (fault) {
       if (!request.signal.aborted) {
         onFault(fault as Error);
@@ -291,9 +293,7 @@ export class AccountSender {
   }
 
   #logGivenUp(events: number): void {
-    this.#parts.log.error(
-      { account: this.#accountId, events },
-      'webhook events dropped: not delivered in time',
-    );
+    const fields = { account: this.#accountId, events };
+    this.#parts.log.error(fields, 'webhook events dropped: not delivered in time');
   }
 }

@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, onTestFinished, test } from 'vitest';
-import { timingsWith } from '../../../config/timings.ts';
+import { type Timings, timingsWith } from '../../../config/timings.ts';
 import { silentLog as log } from '../../support/gateway.ts';
 import type { HeadsQuery } from '../../../src/webhooks/webhook-outbox.ts';
 import { AccountSender, type SenderParts } from '../../../workers/account-sender.ts';
@@ -14,11 +14,12 @@ const LONG_MS = 600_000;
 async function openSender(
   rooms: string[],
   answer: (room: string, response: ServerResponse) => void,
-  timings: { firstRetryMs: number; longestRetryMs: number; pagesEveryMs?: number },
+  timings: Partial<Timings['webhooks']>,
 ) {
   const waiting = new Set(rooms);
   const requests: string[] = [];
   let looks = 0;
+  const store = { refuses: false };
   /** Numbers of rooms that were asked for. */
   const asked: number[] = [];
   const endpoint = createServer((request: IncomingMessage, response) => {
@@ -43,7 +44,7 @@ async function openSender(
       return { givenUp: 0, named, heads };
     },
     remove: (_accountId: number, { room }: { room: string }) =>
-      Promise.resolve(waiting.delete(room)),
+      store.refuses ? Promise.reject(new Error('refused')) : Promise.resolve(waiting.delete(room)),
   };
   const parts = {
     outbox,
@@ -67,7 +68,7 @@ async function openSender(
     await during();
     return looks - before;
   };
-  return { requests, waiting, asked, countLooks, sender };
+  return { requests, waiting, asked, countLooks, sender, store };
 }
 
 /** Waits until the store is asked nothing for a time in which a timer that is due at once would have run tens of times. */
@@ -205,4 +206,20 @@ test('requests that all hang ask the store nothing, however many rooms have fail
   // The first page may be read again after this time.
   await sleep(300);
   await untilQuiet(countLooks);
+});
+
+test('events of hundreds of rooms that were accepted while the store refused to remove them are sent once', async () => {
+  const names = Array.from({ length: 500 }, (_, index) => `room ${index}`);
+  const { waiting, requests, asked, store, countLooks } = await openSender(
+    names,
+    (_room, response) => response.writeHead(204).end(),
+    { firstRetryMs: 1, longestRetryMs: 1, retryAfterMs: 50, pagesEveryMs: 50 },
+  );
+  store.refuses = true;
+  await expect.poll(() => new Set(requests).size).toBe(names.length);
+  await expect.poll(() => countLooks(() => sleep(200))).toBeGreaterThan(0);
+  store.refuses = false;
+  await expect.poll(() => waiting.size).toBe(0);
+  expect(requests).toHaveLength(names.length);
+  expect(Math.max(...asked)).toBeLessThanOrEqual(220);
 });
