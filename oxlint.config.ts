@@ -43,7 +43,7 @@ export const LAYERS: Readonly<Record<string, Layer>> = {
   },
   log: {
     holds: 'The logger',
-    files: ['src/log.ts', 'src/log-lines.ts'],
+    files: ['src/log.ts', 'src/log-lines.ts', 'src/stdout.ts'],
     imports: ['base', 'config'],
   },
   rtp: {

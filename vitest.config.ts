@@ -45,6 +45,7 @@ const WAITING = [
   'rtc-ports',
   'rtp-rate',
   'state-format',
+  'stopped-log-reader',
   'strangers',
   'transcript',
   'usage',

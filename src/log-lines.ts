@@ -1,4 +1,3 @@
-import { writeSync } from 'node:fs';
 import { counters } from './counters.ts';
 import { noteShortage } from './resources.ts';
 
@@ -22,10 +21,8 @@ export class LogLines {
   /** Set while lines are held; for that time the process's `exit` event also writes them. */
   #retry: NodeJS.Timeout | undefined;
 
-  /** @param descriptor file descriptor, or a function that writes in its place */
-  constructor(descriptor: number | Write) {
-    this.#write =
-      typeof descriptor === 'number' ? (bytes) => writeSync(descriptor, bytes) : descriptor;
+  constructor(write: Write) {
+    this.#write = write;
   }
 
   /** Takes one line, with its end. */

@@ -5,6 +5,7 @@ import type { FastifyBaseLogger, FastifyServerOptions } from 'fastify';
 import { pino } from 'pino';
 import type { Settings } from '../config/settings.ts';
 import { LogLines } from './log-lines.ts';
+import { unblockedStdout } from './stdout.ts';
 
 const STDOUT = 1;
 
@@ -30,7 +31,12 @@ export function openLog({ LOG_LEVEL: level }: Settings, name: string): FastifyBa
   return pino({ level, name }, openStream());
 }
 
-const openStream = () => (pretty ? linesForPeople(pretty) : new LogLines(STDOUT));
+const openStream = () => (pretty ? linesForPeople(pretty) : new LogLines(writeToStdout));
+
+function writeToStdout(bytes: Buffer): number {
+  unblockedStdout();
+  return writeSync(STDOUT, bytes);
+}
 
 function linesForPeople(format: NonNullable<typeof pretty>) {
   const destination = new Writable({

@@ -3,7 +3,7 @@ import { machineFaults } from '../config/machine-checks.ts';
 import { readSettings } from '../config/settings.ts';
 import { readTimings } from '../config/timings.ts';
 import { openApp } from './app.ts';
-import { announcementOf } from './processes/announcement.ts';
+import { announce } from './processes/announcement.ts';
 import {
   endOnSignals,
   OWNER_ONLY_UMASK,
@@ -40,7 +40,7 @@ async function main(): Promise<void> {
     urls: lanAddresses(settings.HOST).map((address) => urlAt(address, gateway.url)),
     isTerminal: process.stdout.isTTY,
   };
-  process.stdout.write(`${announcementOf(gateway, settings, lan || undefined).join('\n')}\n`);
+  announce(gateway, settings, lan || undefined);
 }
 
 /** Reads the arguments of this process. @throws {TypeError} naming one that is not known */

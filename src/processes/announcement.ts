@@ -1,6 +1,7 @@
 import { encodeQR } from 'qr';
 import type { Settings } from '../../config/settings.ts';
 import { type DemoAccount, isReachable } from '../accounts/demo-account.ts';
+import { unblockedStdout } from '../stdout.ts';
 
 /** The room of the link that a start prints. */
 const FIRST_ROOM = 'kitchen';
@@ -43,6 +44,11 @@ export function announcementOf(
     `${who}, key ${apiKey}`,
     ...closing({ ...known, api_key: apiKey }),
   ];
+}
+
+/** Prints {@link announcementOf}. */
+export function announce(...start: Parameters<typeof announcementOf>): void {
+  unblockedStdout().write(`${announcementOf(...start).join('\n')}\n`);
 }
 
 function wordsFor({ urls }: LanView, url: string): string[] {

@@ -1,4 +1,4 @@
-import { closeSync, openSync } from 'node:fs';
+import { closeSync, openSync, writeSync } from 'node:fs';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { counters } from '../../src/counters.ts';
 import { LogLines } from '../../src/log-lines.ts';
@@ -66,7 +66,7 @@ test('of a disk that stays full 256 KB of lines are kept, and the number of the 
 
 test('a full device throws at nobody', () => {
   const full = openSync('/dev/full', 'w');
-  const lines = new LogLines(full);
+  const lines = new LogLines((bytes) => writeSync(full, bytes));
   const before = counters.shortages.disk;
   lines.write('nobody reads this\n');
   expect(counters.shortages.disk).toBe(before + 1);
