@@ -89,7 +89,7 @@ export const LAYERS: Readonly<Record<string, Layer>> = {
   usage: {
     holds: 'Minutes, quotas, leases of connections',
     files: ['src/usage/**'],
-    imports: ['protocol', 'config', 'store', 'accounts'],
+    imports: ['base', 'protocol', 'config', 'store', 'accounts'],
   },
   webhooks: {
     holds: 'Events of rooms for webhooks',

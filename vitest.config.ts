@@ -41,6 +41,7 @@ const WAITING = [
   'resume-limits',
   'resume-settings',
   'room-spread',
+  'room-states',
   'rooms',
   'rtc-ports',
   'rtp-rate',

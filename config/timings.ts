@@ -72,8 +72,9 @@ const TimingsSchema = Type.Object(
     pipes: durations({
       retryAfterMs: ms(
         1000,
-        'Delay before a failed write of room state or a failed pipe is retried',
+        'Delay before a failed pipe or a failed write of room state is retried; doubles for room state',
       ),
+      longestRetryMs: ms(5000, 'Longest such delay'),
       readyWithinMs: ms(400, 'Longest wait of a speaker’s first packets for other nodes'),
       checkEveryMs: ms(10_000, 'Interval at which a pipe is checked'),
       absentAfterMs: ms(

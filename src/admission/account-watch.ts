@@ -1,5 +1,6 @@
 import type { FastifyBaseLogger } from 'fastify';
 import type { Timings } from '../../config/timings.ts';
+import { LogOnceASecond } from '../log-once-a-second.ts';
 import type { Accounts } from '../accounts/accounts.ts';
 import type { SigningKeys } from '../accounts/signing-keys.ts';
 import { PartylineError } from '../protocol/errors.ts';
@@ -35,6 +36,7 @@ export async function watchAccounts(
   let areKeysUnread = false;
   let retry: NodeJS.Timeout | undefined;
   let isClosed = false;
+  const faults = new LogOnceASecond();
   const retryLater = () => {
     if (isClosed) return;
     retry ??= setTimeout(() => {
@@ -74,7 +76,7 @@ export async function watchAccounts(
   const tryToCheck = (accountId: number) => {
     unapplied.delete(accountId);
     check(accountId).catch((fault: unknown) => {
-      log.error({ err: fault, account: accountId }, 'change of an account not applied');
+      faults.error(log, { err: fault, account: accountId }, 'change of an account not applied');
       if (!(fault instanceof PartylineError) || fault.code !== 'overloaded') return;
       unapplied.add(accountId);
       retryLater();

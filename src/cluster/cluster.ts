@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import type { FastifyBaseLogger } from 'fastify';
 import { familyOf, type IpFamily } from '../../config/listen-addresses.ts';
 import type { Timings } from '../../config/timings.ts';
+import { LogOnceASecond } from '../log-once-a-second.ts';
 import type { PipeSettings } from '../media/node-pipe.ts';
 import {
   accountOfRoomStateKey,
@@ -52,6 +53,7 @@ export class Cluster {
   readonly #settings: ClusterSettings;
   readonly #log: FastifyBaseLogger;
   readonly #timings: Timings;
+  readonly #sharedLog = new LogOnceASecond();
   /** Links by room key; closed ones stay until nobody has a place in them and the other nodes have been told. */
   readonly #links = new Map<string, RoomLink>();
   /** Nodes with which this one has no address family in common, and which the log has named. */
@@ -93,7 +95,9 @@ export class Cluster {
   ): Promise<Cluster> {
     const key = settings.clusterKey || (await sharedKey(redis));
     const sealer = new Sealer(key);
+    let writeAgain: (() => void) | undefined;
     const events = {
+      onAnswered: () => writeAgain?.(),
       onGone: (node: string) => {
         bus.forget(node);
         relays.forget(node);
@@ -137,7 +141,11 @@ export class Cluster {
       onMessage: ({ room, peer, message }) => cluster.#links.get(room)?.relayed(peer, message),
     });
     const cluster = new Cluster(redis, sealer, nodes, bus, relays, settings, log, timings);
-    cluster.#stopListening = redis.onReconnect(() => cluster.#leaveAgain());
+    writeAgain = () => cluster.#links.forEach((link) => link.retryNow());
+    cluster.#stopListening = redis.onReconnect(() => {
+      writeAgain?.();
+      cluster.#leaveAgain();
+    });
     return cluster;
   }
 
@@ -210,6 +218,7 @@ export class Cluster {
         onUnreachable: (node, families) => this.#tellUnreachable(node, families),
         onSilent: (node, isSilent) => this.#noteSilent(node, isSilent),
         log,
+        sharedLog: this.#sharedLog,
         timings: this.#timings.pipes,
       },
       events,

@@ -10,6 +10,8 @@ export type NodesEvents = {
   onGone: (node: string) => void;
   /** Called when Redis has lost the entries of this node, which must be written again. */
   onForgotten: () => void;
+  /** Called when Redis answers this node again, after it did not or refused. */
+  onAnswered: () => void;
 };
 
 /**
@@ -35,6 +37,7 @@ export class Nodes {
   #timer: NodeJS.Timeout | undefined;
   /** True from the time when Redis lacks this node's mark until a heartbeat that sets it is answered. */
   #isForgotten = false;
+  #isAnswered = true;
 
   private constructor(
     redis: Redis,
@@ -101,9 +104,15 @@ export class Nodes {
   #beatLater(): void {
     this.#timer = setTimeout(() => {
       this.#beat().then(
-        () => this.#timer && this.#beatLater(),
+        () => {
+          if (this.#timer) this.#beatLater();
+          if (this.#isAnswered) return;
+          this.#isAnswered = true;
+          this.#events.onAnswered();
+        },
         () => {
           // The Redis client has logged that Redis is disconnected.
+          this.#isAnswered = false;
           this.#liveness.restart();
           if (this.#timer) this.#beatLater();
         },

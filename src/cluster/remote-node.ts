@@ -126,7 +126,7 @@ export class RemoteNode {
   #retryLater(fault: unknown, event: string): void {
     counters.pipeFaults += 1;
     noteShortage(fault);
-    this.#end.log.warn({ err: fault, node: this.#node }, event);
+    this.#end.warn({ err: fault, node: this.#node }, event);
     clearTimeout(this.#retry);
     this.#retry = setTimeout(() => this.converge(), this.#end.timings.retryAfterMs);
   }
@@ -194,7 +194,7 @@ export class RemoteNode {
         this.#end.noteSilent(this.#node, pipe.watch.isSilent);
         if (!isBack) return;
         counters.pipeFaults += 1;
-        this.#end.log.warn({ node: this.#node }, 'network to node was cut; pipe reopened');
+        this.#end.warn({ node: this.#node }, 'network to node was cut; pipe reopened');
         this.#closePipe();
         this.converge();
       },

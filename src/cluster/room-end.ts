@@ -1,4 +1,3 @@
-import type { FastifyBaseLogger } from 'fastify';
 import type { ListenAddress } from '../../config/listen-addresses.ts';
 import type { Timings } from '../../config/timings.ts';
 import type { NodePipe } from '../media/node-pipe.ts';
@@ -28,6 +27,7 @@ export type RoomEnd = {
   unheard(producerId: string): void;
   /** Called at each check of a pipe to a node. @param isSilent true if the node receives nothing of what is sent to it */
   noteSilent(node: string, isSilent: boolean): void;
-  readonly log: FastifyBaseLogger;
+  /** Logs a fault of a pipe, which other rooms may have at the same time. */
+  warn(fields: object, message: string): void;
   readonly timings: Timings['pipes'];
 };

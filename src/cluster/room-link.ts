@@ -7,6 +7,7 @@ import type { LeaveReason, PeerKind } from '../protocol/messages.ts';
 import { ownedKeysKey } from '../store/keys.ts';
 import type { Redis } from '../store/redis.ts';
 import { counters } from '../counters.ts';
+import type { LogOnceASecond } from '../log-once-a-second.ts';
 import { FORMAT } from '../store/state-format.ts';
 import { limitTime } from '../time-limit.ts';
 import type { Relays } from './relay/relays.ts';
@@ -49,6 +50,8 @@ export type RoomLinkParts = {
   /** Called at intervals for each node. `isSilent`: true if the node receives nothing of what is sent to it. */
   onSilent: (node: string, isSilent: boolean) => void;
   log: FastifyBaseLogger;
+  /** Log of what all rooms of the process may report at the same time. */
+  sharedLog: LogOnceASecond;
   timings: Timings['pipes'];
 };
 
@@ -58,7 +61,6 @@ export type RoomLinkParts = {
  */
 export class RoomLink implements RoomEnd {
   readonly node: string;
-  readonly log: FastifyBaseLogger;
   readonly timings: Timings['pipes'];
   readonly #parts: RoomLinkParts;
   readonly #events: RoomLinkEvents;
@@ -79,6 +81,8 @@ export class RoomLink implements RoomEnd {
   #isWritten = true;
   #writing: Promise<void> | undefined;
   #retry: NodeJS.Timeout | undefined;
+  /** Delay of the next retry. */
+  #retryAfterMs: number;
   #absence: NodeJS.Timeout | undefined;
   #isClosed = false;
   /** Another link of the same room on this node writes the state. */
@@ -90,8 +94,8 @@ export class RoomLink implements RoomEnd {
     this.#events = events;
     this.#onErased = onErased;
     this.node = parts.node;
-    this.log = parts.log;
     this.timings = parts.timings;
+    this.#retryAfterMs = parts.timings.retryAfterMs;
   }
 
   /** Resolves when the peers on other nodes are known; if Redis is disconnected, at once. */
@@ -107,7 +111,7 @@ export class RoomLink implements RoomEnd {
     try {
       await this.#read();
     } catch (fault) {
-      this.log.warn({ err: fault }, 'room not shared until redis is back');
+      this.warn({ err: fault }, 'room not shared until redis is back');
     }
   }
 
@@ -237,6 +241,10 @@ export class RoomLink implements RoomEnd {
     this.#events.onProducerClosed(producerId);
   }
 
+  warn(fields: object, message: string): void {
+    this.#parts.sharedLog.warn(this.#parts.log, fields, message);
+  }
+
   noteSilent(node: string, isSilent: boolean): void {
     this.#parts.onSilent(node, isSilent);
   }
@@ -253,6 +261,12 @@ export class RoomLink implements RoomEnd {
   /** Writes the state again, because the last one may have been lost. */
   rewrite(): void {
     if (this.#peers.size > 0) this.changed();
+  }
+
+  /** Writes a state at once that waits for a retry, because Redis answers again. */
+  retryNow(): void {
+    this.#retryAfterMs = this.timings.retryAfterMs;
+    if (!this.#isWritten) this.changed();
   }
 
   nodeDied(node: string): void {
@@ -307,16 +321,22 @@ export class RoomLink implements RoomEnd {
       this.#isWritten = true;
       try {
         await this.#writeOnce();
+        this.#retryAfterMs = this.timings.retryAfterMs;
       } catch (fault) {
         if (this.#isAbandoned) break;
-        this.log.warn({ err: fault }, 'room state not written; retrying');
+        this.warn({ err: fault }, 'room state not written; retrying');
         this.#isWritten = false;
-        this.#retry = setTimeout(() => this.changed(), this.timings.retryAfterMs);
+        this.#retryLater();
         break;
       }
     }
     this.#writing = undefined;
     if (this.#isWritten && this.#isClosed) this.#endWithoutPlaces();
+  }
+
+  #retryLater(): void {
+    this.#retry = setTimeout(() => this.changed(), this.#retryAfterMs);
+    this.#retryAfterMs = Math.min(2 * this.#retryAfterMs, this.timings.longestRetryMs);
   }
 
   async #writeOnce(): Promise<void> {
@@ -360,7 +380,7 @@ export class RoomLink implements RoomEnd {
 
   #tryToRead(): void {
     this.#read().catch((fault: unknown) => {
-      this.log.warn({ err: fault }, 'room states not read');
+      this.warn({ err: fault }, 'room states not read');
     });
   }
 
@@ -373,7 +393,7 @@ export class RoomLink implements RoomEnd {
     if (this.#isClosed) return;
     this.#absence = setTimeout(() => {
       this.#forgetAbsent().catch((fault: unknown) => {
-        this.log.warn({ err: fault }, 'room states not read; retrying');
+        this.warn({ err: fault }, 'room states not read; retrying');
         this.#forgetAbsentLater();
       });
     }, this.timings.absentAfterMs);
@@ -411,7 +431,7 @@ export class RoomLink implements RoomEnd {
       state = parseRoomState(this.#parts.sealer.unseal(sealed, placeOf(this.#parts.key, node)));
     } catch (fault) {
       counters.sealFaults += 1;
-      this.log.error({ err: fault, node }, 'room state rejected: bad seal or format');
+      this.#parts.log.error({ err: fault, node }, 'room state rejected: bad seal or format');
       return;
     }
     if (!state || state.version <= (this.#versions.get(node) ?? 0)) return;

@@ -1,5 +1,6 @@
 import type { FastifyBaseLogger } from 'fastify';
 import type { Timings } from '../../config/timings.ts';
+import { LogOnceASecond } from '../log-once-a-second.ts';
 import { PartylineError, replaced } from '../protocol/errors.ts';
 import { leaseExpiriesKey, leaseKeys, leasePlacesKey } from '../store/keys.ts';
 import type { Redis } from '../store/redis.ts';
@@ -36,6 +37,7 @@ export type Admission = {
 export class CcuLeases {
   readonly #redis: Redis;
   readonly #log: FastifyBaseLogger;
+  readonly #faults = new LogOnceASecond();
   /** Leases of this process with their orders, by account. */
   readonly #held = new Map<number, Map<LeaseHolder, number>>();
   readonly #onTaken: (accountId: number, peer: string, connectionId: string) => void;
@@ -259,8 +261,7 @@ export class CcuLeases {
     }
     for (const holder of this.#releases.holders()) {
       const release = () => this.#releases.repeat(holder);
-      const failure = 'lease not released; retrying';
-      if (!(await this.#tryTo(holder.accountId, failure, release))) break;
+      if (!(await this.#tryTo(holder.accountId, 'lease not released; retrying', release))) break;
     }
   }
 
@@ -273,7 +274,7 @@ export class CcuLeases {
       await work();
       return true;
     } catch (fault) {
-      this.#log.warn({ err: fault, account: accountId }, failure);
+      this.#faults.warn(this.#log, { err: fault, account: accountId }, failure);
       return false;
     }
   }

@@ -19,7 +19,11 @@ async function openNode({ deadAfterMs } = timings) {
   const logged: string[] = [];
   const write = (line: string) => void logged.push((JSON.parse(line) as { msg: string }).msg);
   const { log } = Fastify({ logger: { stream: { write } } });
-  const events = { onGone: (node: string) => void dead.push(node), onForgotten: () => {} };
+  const events = {
+    onGone: (node: string) => void dead.push(node),
+    onForgotten: () => {},
+    onAnswered: () => {},
+  };
   const nodes = await Nodes.open(store, log, events, { ...timings, deadAfterMs });
   cleanUps.push(() => nodes.close());
   const beat = (aheadMs: number) =>
@@ -42,7 +46,7 @@ test.each([0, 500, 2000])(
   'a node that closes with entries for %s ms has left, and has not died',
   async (lastsMs) => {
     const { nodes, dead, logged, store } = await openNode();
-    const events = { onGone: () => {}, onForgotten: () => {} };
+    const events = { onGone: () => {}, onForgotten: () => {}, onAnswered: () => {} };
     const other = await Nodes.open(store, silentLog, events, timings);
     await eventually('it lives', () => nodes.size === 2);
     await other.close(lastsMs);
@@ -105,10 +109,19 @@ test('a node that was removed while its network stalled learns it, though its ne
   cleanUps.push(() => cutOff.close());
   let timesForgotten = 0;
   const onForgotten = () => void (timesForgotten += 1);
-  const nodes = await Nodes.open(cutOff, silentLog, { onGone: () => {}, onForgotten }, timings);
+  const nodes = await Nodes.open(
+    cutOff,
+    silentLog,
+    { onGone: () => {}, onForgotten, onAnswered: () => {} },
+    timings,
+  );
   cleanUps.push(() => nodes.close());
   const dead: string[] = [];
-  const events = { onGone: (node: string) => void dead.push(node), onForgotten: () => {} };
+  const events = {
+    onGone: (node: string) => void dead.push(node),
+    onForgotten: () => {},
+    onAnswered: () => {},
+  };
   const other = await Nodes.open(await openStore(redis), silentLog, events, timings);
   cleanUps.push(() => other.close());
   await eventually('they see each other', () => nodes.size === 2 && other.size === 2);

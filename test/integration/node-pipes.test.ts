@@ -73,7 +73,7 @@ async function openNode(name: string, timings: Timings['pipes']) {
       unheard.push(id);
     },
     noteSilent: () => {},
-    log: silentLog,
+    warn: () => {},
     timings,
   };
   const node = {

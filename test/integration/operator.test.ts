@@ -294,7 +294,7 @@ test('a node that lives and does not answer is named; nobody is said not to be t
   const redis = await openRedis();
   const gateway = await openGateway({ ...ADMIN, REDIS_URL: redis.url });
   const account = gateway.demo!.account.id;
-  const events = { onGone: () => {}, onForgotten: () => {} };
+  const events = { onGone: () => {}, onForgotten: () => {}, onAnswered: () => {} };
   const mute = await Nodes.open(await openStore(redis), silentLog, events, DEFAULT_TIMINGS.nodes);
   cleanUps.push(() => mute.close());
   await enter(gateway, 'alice');

@@ -1,9 +1,9 @@
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import type { Accounts } from '../../../src/accounts/accounts.ts';
 import type { SigningKeys } from '../../../src/accounts/signing-keys.ts';
 import { watchAccounts } from '../../../src/admission/account-watch.ts';
 import type { Sessions } from '../../../src/admission/sessions.ts';
-import type { PartylineError } from '../../../src/protocol/errors.ts';
+import { PartylineError } from '../../../src/protocol/errors.ts';
 import type { SuspendedPeers } from '../../../src/session/suspended-peers.ts';
 import { ACCOUNT_CHANGES } from '../../../src/store/keys.ts';
 import type { Redis } from '../../../src/store/redis.ts';
@@ -54,4 +54,31 @@ test('an account that a restored Redis does not have: its clients are closed, an
 
 test('a Redis that lost all its data: calls go on', async () => {
   expect(await watchMissing({ hasOthers: false })).toEqual([]);
+});
+
+test('changes of a hundred accounts that a Redis which hangs does not tell are a line a second', async () => {
+  vi.useFakeTimers();
+  onTestFinished(() => void vi.useRealTimers());
+  const listeners = new Map<string, ChannelListener>();
+  const subscribe = async (channel: string, listener: ChannelListener) =>
+    void listeners.set(channel, listener);
+  const redis = { subscribe } as unknown as Redis;
+  const hangs = () => Promise.reject(new PartylineError('overloaded', 'Redis hangs.'));
+  const accounts = { find: hangs, findKeyIds: hangs } as unknown as Accounts;
+  const accountIds = () => Array.from({ length: 100 }, (_, id) => id);
+  const sessions = { of: () => [{}], accountIds } as unknown as Sessions;
+  const places = { of: () => [], accountIds } as unknown as SuspendedPeers;
+  const error = vi.fn<(fields: object, message: string) => void>();
+  const log = { ...silentLog, error } as unknown as typeof silentLog;
+  const timings = { retryAfterMs: 2000 };
+  const keys = {} as SigningKeys;
+  const watch = await watchAccounts(redis, accounts, keys, sessions, places, log, timings);
+  listeners.get(ACCOUNT_CHANGES)!.onGap();
+  await vi.advanceTimersByTimeAsync(3000);
+  watch.close();
+  const lines = error.mock.calls.map(([fields, message]) => ({ ...fields, message }));
+  expect(lines).toMatchObject([
+    { account: 0, unlogged: 0, message: 'change of an account not applied' },
+    { account: 0, unlogged: 99, message: 'change of an account not applied' },
+  ]);
 });

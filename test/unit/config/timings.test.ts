@@ -35,6 +35,7 @@ test('the defaults are those of the product', () => {
     nodes: { beatEveryMs: 1000, deadAfterMs: 3000, answerWithinMs: 500 },
     pipes: {
       retryAfterMs: 1000,
+      longestRetryMs: 5000,
       readyWithinMs: 400,
       checkEveryMs: 10_000,
       absentAfterMs: 5000,

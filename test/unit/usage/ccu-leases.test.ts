@@ -61,6 +61,18 @@ test('what Redis does not take is logged by its name: renewals, places, releases
   expect(warnings().slice(3)).toEqual(['expiry of leases not set']);
 });
 
+test('leases of a hundred accounts that Redis does not renew are one line', async () => {
+  const { redis, leases, warnings } = open();
+  for (let accountId = 1; accountId <= 100; accountId += 1) {
+    await leases.admit({ ...holder('alice'), accountId }, 5, false);
+  }
+  redis.isAway = true;
+  await vi.advanceTimersByTimeAsync(timings.renewEveryMs);
+  expect(warnings()).toEqual(['leases not renewed; retrying']);
+  await leases.close();
+  expect(warnings().slice(1)).toEqual(['expiry of leases not set']);
+});
+
 test('a renewal that is under way when the leases are closed renews no further ones', async () => {
   const { leases, written } = open();
   for (const accountId of [1, 2]) {
