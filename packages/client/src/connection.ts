@@ -3,6 +3,7 @@ import type { ClientMessages } from '../../../src/protocol/client-messages.ts';
 import type { ServerMessage, MessageId } from '../../../src/protocol/messages.ts';
 import { RequestError } from './errors.ts';
 import { reasonForCloseCode, type CloseReason } from './retry.ts';
+import { LOBBY } from './session-parts.ts';
 
 /** One WebSocket to `/ws`, from its opening to its end: requests with their answers, and everything else as messages. */
 
@@ -59,14 +60,16 @@ export class Connection {
   readonly #handlers: ConnectionHandlers;
   readonly #listening = new AbortController();
   readonly #waiting = new Map<MessageId, Waiting>();
-  readonly #welcomeTimer: number;
+  readonly #welcomeWithinMs: number;
+  /** Runs until `welcome`, and then, if the client is in a room, until `joined`. */
+  #welcomeTimer: number | undefined;
   #lastId = 0;
   #closed = false;
   #lastMessage: ServerMessage | undefined;
   /** Error that answers no request: the reason of a close, unless another message follows, or no close does. */
   #held: { error: MessageOf<'error'>; timer: number } | undefined;
 
-  /** @param welcomeWithinMs time in which the gateway must admit the client */
+  /** @param welcomeWithinMs time in which the gateway must admit the client, and in which it must tell what is in the client's room */
   constructor(url: URL, welcomeWithinMs: number, handlers: ConnectionHandlers) {
     this.#handlers = handlers;
     this.#socket = new WebSocket(url);
@@ -76,10 +79,8 @@ export class Connection {
     this.#socket.addEventListener('close', (event) => this.#lose(this.#reasonOf(event)), {
       signal,
     });
-    this.#welcomeTimer = window.setTimeout(
-      () => this.fail('The gateway did not answer.'),
-      welcomeWithinMs,
-    );
+    this.#welcomeWithinMs = welcomeWithinMs;
+    this.#awaitGateway();
   }
 
   /**
@@ -127,6 +128,14 @@ export class Connection {
   /** Ends the connection, and with it the client's place in a room; `lost` is not called. */
   close(): void {
     this.#end(1000);
+  }
+
+  /** Gives up the connection unless `#welcomeTimer` is ended in time. */
+  #awaitGateway(): void {
+    this.#welcomeTimer = window.setTimeout(
+      () => this.fail('The gateway did not answer.'),
+      this.#welcomeWithinMs,
+    );
   }
 
   /** @param closeCode 1000 if the client does not mean to come back */
@@ -179,11 +188,15 @@ export class Connection {
       } else waiting.resolve(message);
     } else if (message.type === 'welcome') {
       window.clearTimeout(this.#welcomeTimer);
+      if (message.room !== LOBBY) this.#awaitGateway();
       this.#handlers.welcomed(message);
     } else if (message.type === 'error') {
       const timer = window.setTimeout(() => this.#tellHeld(), CLOSE_FOLLOWS_WITHIN_MS);
       this.#held = { error: message, timer };
-    } else this.#handlers.received(message);
+    } else {
+      if (message.type === 'joined') window.clearTimeout(this.#welcomeTimer);
+      this.#handlers.received(message);
+    }
   }
 
   /** Hands on an `error` that was not the reason of a close. */

@@ -36,6 +36,8 @@ class Line extends EventTarget {
   static isUp: boolean;
   /** Room in which the gateway has the client, also while it is away. */
   static room: string | undefined;
+  /** False if the path breaks before the `joined` of a room that was resumed. */
+  static isJoinedTold: boolean;
   /** True once an operator has muted the client. */
   static mute: boolean;
   /** Called when a request has come, and is about to be answered. */
@@ -61,7 +63,8 @@ class Line extends EventTarget {
     const secrets = { session_id: 's', resume_token: 't', network: '192.0.2.0/24' };
     const { mute } = Line;
     this.say({ type: 'welcome', room, resumed, mute, ...secrets, resume_ms: 15_000 });
-    if (Line.room !== undefined) this.say({ type: 'joined', room, speaker: 1, peers: [] });
+    if (Line.room !== undefined && Line.isJoinedTold)
+      this.say({ type: 'joined', room, speaker: 1, peers: [] });
   }
 
   send(text: string): void {
@@ -138,6 +141,7 @@ beforeEach(async () => {
   Line.lines = [];
   Line.isUp = true;
   Line.room = undefined;
+  Line.isJoinedTold = true;
   Line.mute = false;
   Line.heard = () => undefined;
   vi.stubGlobal('location', { href: 'https://voice.example.com/' });
@@ -175,6 +179,21 @@ test('a connection that dies in the lobby is noticed within 12 s', async () => {
   // A connection that was opened meanwhile is given up after 10 s.
   await vi.advanceTimersByTimeAsync(30_000);
   expect(client.state.name).toBe('lobby');
+});
+
+test('a connection that dies right after the welcome to a room is replaced within 10 s', async () => {
+  await client.join('kitchen');
+  Line.isJoinedTold = false;
+  Line.last.cut();
+  await reconnect();
+  expect(client.state).toMatchObject({ name: 'reconnecting', room: 'kitchen' });
+  Line.isJoinedTold = true;
+  await vi.advanceTimersByTimeAsync(10_000);
+  expect(client.state).toMatchObject({ name: 'in_room', room: 'kitchen' });
+  expect(Line.lines).toHaveLength(3);
+  // The wait for `joined` has ended.
+  await vi.advanceTimersByTimeAsync(20_000);
+  expect(Line.lines).toHaveLength(3);
 });
 
 /** Takes the failure of a call, which may come before the test looks. */
