@@ -106,8 +106,8 @@ export class Room {
       this.#microphoneRetries.end();
     } catch (error) {
       this.#microphoneFault = wordsOf(error);
-      // An encoder whose file did not load may load later; the gateway would refuse again.
-      if (error instanceof RequestError) this.#microphoneRetries.end();
+      // An encoder whose file did not load may load later; a request may be refused for good.
+      if (error instanceof RequestError && !error.retryable) this.#microphoneRetries.end();
       else this.#microphoneRetries.failed(performance.now());
       throw error;
     }

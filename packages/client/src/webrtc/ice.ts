@@ -1,6 +1,7 @@
 import type { types } from 'mediasoup-client';
 import type { SendRequest } from '../connection.ts';
 import { RequestError } from '../errors.ts';
+import { delay } from './delay.ts';
 
 const RESTARTS = 3;
 /** Time that a restart may take before the next is tried, ms. */
@@ -91,16 +92,3 @@ const noPath = (cause?: unknown) => {
   const why = cause instanceof Error ? cause.message : 'a firewall may be in the way';
   return new RequestError('no_path', `Audio does not reach the gateway: ${why}.`, true);
 };
-
-/** Waits; ends early, without an exception, when the signal aborts. */
-function delay(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const end = () => {
-      window.clearTimeout(timer);
-      signal.removeEventListener('abort', end);
-      resolve();
-    };
-    const timer = window.setTimeout(end, ms);
-    signal.addEventListener('abort', end);
-  });
-}

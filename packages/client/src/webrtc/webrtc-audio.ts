@@ -12,6 +12,7 @@ import type { AudioHandlers, AudioParts, RoomAudio, SoundSettings } from '../roo
 import type { AudioCounters } from '../stats.ts';
 import { countersOf } from './count-rtc.ts';
 import { keepIceAlive } from './ice.ts';
+import { repeatRefused } from './repeat-refused.ts';
 import { openSilence, type Silence } from './silence.ts';
 import { Playback } from './playback.ts';
 
@@ -52,7 +53,7 @@ export class WebRtcAudio implements RoomAudio {
   /** @throws {Error} if the answer to the join has no description of WebRTC transports */
   constructor({ joined, wire, settings, handlers }: AudioParts) {
     if (!joined.webrtc) throw new Error('The gateway offers no WebRTC here.');
-    this.#request = wire.request;
+    this.#request = repeatRefused(wire.request, this.#closing.signal);
     this.#settings = settings;
     this.#handlers = handlers;
     this.#playback = new Playback(handlers.playbackBlocked, settings.speakerId);

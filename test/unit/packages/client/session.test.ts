@@ -501,6 +501,24 @@ test('a microphone that the gateway refuses is not tried again', async () => {
   expect(calls).toBe(1);
 });
 
+test('a microphone that the gateway refuses for now is tried again until it is taken', async () => {
+  let calls = 0;
+  const refusal = new RequestError('rate_limited', 'Too many messages of the account.', true);
+  special = () => ({
+    applyMicrophone: () => {
+      calls += 1;
+      return calls > 3 ? Promise.resolve() : Promise.reject(refusal);
+    },
+  });
+  const track = Object.assign(new EventTarget(), { readyState: 'live', muted: false });
+  await client.join('kitchen', track as unknown as MediaStreamTrack);
+  await vi.advanceTimersByTimeAsync(250);
+  expect(client.state).toMatchObject({ trouble: `Nobody hears you: ${refusal.message}` });
+  await vi.advanceTimersByTimeAsync(10_000);
+  expect(client.state).not.toHaveProperty('trouble');
+  expect(calls).toBe(4);
+});
+
 test('settings that the gateway refuses in a join are a fault, and the room is joined', async () => {
   const faults = notedFaults();
   const refusal = new RequestError('bad_message', 'configure: no such volume.', false);

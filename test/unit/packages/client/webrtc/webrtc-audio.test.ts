@@ -1,18 +1,21 @@
-import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { afterEach, beforeEach, expect, onTestFinished, test, vi } from 'vitest';
 import { RequestError } from '../../../../../packages/client/src/errors.ts';
 import type { AudioParts, SoundSettings } from '../../../../../packages/client/src/room-audio.ts';
+import type { ServerMessage } from '../../../../../src/protocol/messages.ts';
 import { WebRtcAudio } from '../../../../../packages/client/src/webrtc/webrtc-audio.ts';
 
-/** The microphone of the browser client over WebRTC. Transports and producers are the test's: Node has no WebRTC. */
+/** Audio of the browser client over WebRTC: its microphone, and its requests. Transports, producers and consumers are the test's: Node has no WebRTC. */
 
 /** Tracks from which a producer was asked for. */
 let produced: MediaStreamTrack[];
 /** Answers the request for a producer. */
 let answer: PromiseWithResolvers<object>;
-/** Lets the last transport begin to connect. */
-let connect: () => void;
+/** Lets the last transport begin to connect; settles with the answer. */
+let connect: () => Promise<void>;
 /** Answers any other request. */
-let request: () => Promise<object>;
+let request: (message: { type: string }) => Promise<object>;
+/** Faults that were told. */
+let faults: string[];
 
 class Transport {
   readonly connectionState = 'new';
@@ -20,8 +23,11 @@ class Transport {
     produced.push(track);
     return answer.promise;
   }
-  on(event: string, listener: (parameters: object, done: () => void) => void): void {
-    if (event === 'connect') connect = () => listener({}, () => undefined);
+  consume({ id }: { id: string }): Promise<object> {
+    return Promise.resolve({ id, track: {}, close: () => undefined });
+  }
+  on(event: string, listener: (parameters: object, ...done: (() => void)[]) => void): void {
+    if (event === 'connect') connect = () => new Promise((...done) => listener({}, ...done));
   }
   getStats = (): Promise<object> => new Promise(() => undefined);
   close(): void {}
@@ -36,6 +42,13 @@ vi.mock('mediasoup-client', () => ({
 vi.mock('../../../../../packages/client/src/webrtc/ice.ts', () => ({
   keepIceAlive: () => undefined,
 }));
+vi.mock('../../../../../packages/client/src/webrtc/playback.ts', () => ({
+  Playback: class {
+    add = () => undefined;
+    remove = () => undefined;
+    close = () => undefined;
+  },
+}));
 vi.mock('../../../../../packages/client/src/webrtc/silence.ts', () => ({
   openSilence: () => ({ track: SILENCE, close: () => undefined }),
 }));
@@ -48,6 +61,7 @@ let audio: WebRtcAudio;
 
 beforeEach(() => {
   produced = [];
+  faults = [];
   answer = Promise.withResolvers();
   request = () => Promise.resolve({});
 });
@@ -68,10 +82,13 @@ async function openAudio(microphone: MediaStreamTrack): Promise<SoundSettings> {
   const webrtc = { send_transport: transport, recv_transport: transport };
   audio = new WebRtcAudio({
     joined: { type: 'joined', room: 'kitchen', speaker: 1, peers: [], webrtc },
-    wire: { request: () => request() },
+    wire: { request: (message: { type: string }) => request(message) },
     settings,
     assets: {},
-    handlers: {},
+    handlers: {
+      fault: (message: string) => faults.push(message),
+      trackChanged: () => undefined,
+    },
   } as unknown as AudioParts);
   await audio.opened();
   return settings;
@@ -95,7 +112,7 @@ test('a transport whose connection the gateway has not answered has no path', as
   const connected = Promise.withResolvers<object>();
   request = () => connected.promise;
   expect(audio.hasPath).toBe(true);
-  connect();
+  void connect();
   expect(audio.hasPath).toBe(false);
   connected.resolve({});
   await vi.waitFor(() => expect(audio.hasPath).toBe(true), { timeout: 10_000 });
@@ -127,4 +144,67 @@ test('statistics that are asked for while the audio is closed are empty, also in
   audio.close();
   expect(await stats).toBeUndefined();
   expect(await counters).toMatchObject({ packetsReceived: 0 });
+});
+
+/** Has the gateway refuse the first requests of a type because the account is over its budget. @returns the types of all requests */
+function refuseTwice(refused: string): string[] {
+  const types: string[] = [];
+  request = ({ type }) => {
+    types.push(type);
+    const isRefused = type === refused && types.filter((each) => each === refused).length < 3;
+    if (!isRefused) return Promise.resolve({});
+    return Promise.reject(new RequestError('rate_limited', 'Too many messages.', true));
+  };
+  vi.useFakeTimers();
+  vi.stubGlobal('window', globalThis);
+  onTestFinished(() => {
+    vi.useRealTimers();
+    vi.unstubAllGlobals();
+  });
+  return types;
+}
+
+test('a transport whose connection the gateway refuses for now is connected later, and has no path until then', async () => {
+  await openAudio(trackIn('live'));
+  const types = refuseTwice('connect_transport');
+  const connected = connect();
+  await vi.advanceTimersByTimeAsync(100);
+  expect(audio.hasPath).toBe(false);
+  await vi.advanceTimersByTimeAsync(3000);
+  await connected;
+  expect(types).toEqual(Array(3).fill('connect_transport'));
+  expect(audio.hasPath).toBe(true);
+});
+
+const BOB = { consumer_id: 'c', producer_id: 'p', peer: 'bob', kind: 'audio', rtp_parameters: {} };
+
+test('a peer that the gateway refuses to send for now is heard later', async () => {
+  await openAudio(trackIn('live'));
+  const types = refuseTwice('resume_consumer');
+  audio.receive({ type: 'new_consumer', ...BOB } as unknown as ServerMessage);
+  await vi.advanceTimersByTimeAsync(3000);
+  expect(types).toEqual(Array(3).fill('resume_consumer'));
+  expect(faults).toEqual([]);
+});
+
+test('requests that wait to be repeated end with the audio', async () => {
+  await openAudio(trackIn('live'));
+  const types = refuseTwice('connect_transport');
+  const connected = connect();
+  await vi.advanceTimersByTimeAsync(0);
+  audio.close();
+  await expect(connected).rejects.toMatchObject({ code: 'rate_limited' });
+  expect(types).toHaveLength(1);
+  expect(vi.getTimerCount()).toBe(0);
+});
+
+test('a mute that the gateway refuses for now is not told later, when another may hold', async () => {
+  const settings = await openAudio(trackIn('live'));
+  answer.resolve({ id: 'p', pause: () => undefined });
+  await audio.applyMicrophone();
+  const types = refuseTwice('pause_producer');
+  settings.muted = true;
+  await expect(audio.applyMuted()).rejects.toMatchObject({ code: 'rate_limited' });
+  await vi.advanceTimersByTimeAsync(10_000);
+  expect(types).toEqual(['pause_producer']);
 });
