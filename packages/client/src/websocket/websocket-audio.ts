@@ -109,7 +109,9 @@ export class WebSocketAudio implements RoomAudio {
   async prove(): Promise<void> {
     if (this.#isClosed) return; // given up while it was being opened
     this.#wire.sendFrame(NOTHING);
-    await this.applyMicrophone();
+    // The empty frame has proved it. The microphone is applied again, and its failure told, once
+    // the gateway has changed over.
+    await this.applyMicrophone().catch(() => undefined);
   }
 
   async applySettings(): Promise<void> {

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import type { AudioParts } from '../../../../../packages/client/src/room-audio.ts';
 import { WebSocketAudio } from '../../../../../packages/client/src/websocket/websocket-audio.ts';
 
-/** Recorded audio that the client cannot send over the WebSocket. Node has no Web Audio: graph, encoder and connection are the test's. */
+/** Recorded audio that the client cannot record, or cannot send over the WebSocket. Node has no Web Audio: graph, encoder and connection are the test's. */
 
 /** Gives a frame of the microphone to the audio. */
 let capture: () => void;
@@ -153,4 +153,24 @@ test('a recording that the browser has stopped needs a click, unless the client 
   expect(audio.isPlaybackBlocked).toBe(true);
   parts.settings.muted = true;
   expect(audio.isPlaybackBlocked).toBe(false);
+});
+
+test('audio proves itself by an empty frame, also if its encoder cannot be loaded', async () => {
+  const sent: number[] = [];
+  const sendFrame = (frame: Uint8Array) => void sent.push(frame.length);
+  Object.assign(parts, { wire: { sendFrame } });
+  vi.stubGlobal('AudioEncoder', {
+    isConfigSupported: () => Promise.resolve({ supported: false }),
+  });
+  const audio = new WebSocketAudio(parts);
+  await audio.opened();
+  sent.length = 0;
+  const failing = vi.fn<() => void>(() => {
+    throw new Error('not loaded');
+  });
+  vi.stubGlobal('Worker', failing);
+  await audio.prove();
+  expect(failing).toHaveBeenCalledTimes(1);
+  expect(sent).toEqual([0]);
+  await expect(audio.applyMicrophone()).rejects.toThrow('not loaded');
 });
