@@ -134,6 +134,7 @@ const MOCKING = [
   'packages/client/load-audio',
   'packages/client/muting',
   'packages/client/session',
+  'packages/client/session.transports',
   'packages/client/webrtc/webrtc-audio',
   'web/visit',
 ].map((name) => `test/unit/${name}.test.ts`);

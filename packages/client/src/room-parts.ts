@@ -1,5 +1,4 @@
 import type { Connection, MessageOf } from './connection.ts';
-import type { RequestError } from './errors.ts';
 import type { AudioParts, RoomAudio, SoundSettings } from './room-audio.ts';
 import type { AudioAssets } from './state.ts';
 
@@ -16,8 +15,8 @@ type RoomHandlers = {
   flowChanged: () => void;
   fault: (message: string) => void;
   playbackBlocked: () => void;
-  /** Called when the media path cannot be restored: the room must be joined again. */
-  mediaLost: (error: RequestError) => void;
+  /** Called when the audio cannot be restored, or cannot be opened after a change of transport: the room must be joined again. */
+  mediaLost: (reason: string) => void;
 };
 
 /** Parts with which a room is opened. */

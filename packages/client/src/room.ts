@@ -128,7 +128,8 @@ export class Room {
     const next = { audio: this.#openAudio(openAudio, joined), done: defer<void>() };
     this.#next = next;
     const { audio, done } = next;
-    const proof = audio.opened().then(() => audio.prove());
+    const opened = audio.opened();
+    const proof = opened.then(() => audio.prove());
     // If the gateway reports neither a change nor a failure, it had this client on the new
     // transport already.
     const unanswered = setTimeout(() => {
@@ -145,13 +146,21 @@ export class Room {
     } finally {
       clearTimeout(unanswered);
     }
+    void this.#record(audio, opened);
+    // The audio has changed over, whatever is refused from now on.
+    await this.apply((sound) => sound.applySettings()).catch(this.#tell);
+  }
+
+  /** Sends the microphone's audio over the new transport as soon as that is open. The change is done before if nothing was sent over the old one. */
+  async #record(audio: RoomAudio, opened: Promise<void>): Promise<void> {
     try {
-      await this.apply((sound) => sound.applySettings());
-      await this.applyMicrophone();
+      await opened;
     } catch (error) {
-      // The audio has changed over nevertheless.
-      if (!this.#isClosed) this.#parts.handlers.fault(wordsOf(error));
+      // The old audio has been closed.
+      if (audio === this.#audio && !this.#isClosed) this.#parts.handlers.mediaLost(wordsOf(error));
+      return;
     }
+    await this.applyMicrophone().catch(this.#tell);
   }
 
   /** Returns the state of the audio; to be called a few times a second. */
@@ -268,6 +277,11 @@ export class Room {
     this.#parts.handlers.changed();
   }
 
+  /** Reports a failure as a fault. */
+  readonly #tell = (error: unknown): void => {
+    if (!this.#isClosed) this.#parts.handlers.fault(wordsOf(error));
+  };
+
   /** Notes that the gateway refuses audio from this client. */
   #refused({ message }: { message: string }): void {
     this.#parts.settings.refusal = message;
@@ -294,9 +308,7 @@ export class Room {
     const track = this.#audio.trackOf(peer);
     this.peers.set(peer, { peer, kind, muted, ...(track && { track }) });
     if (!this.#parts.settings.volumes.has(peer)) return;
-    this.apply((audio) => audio.applyVolume(peer)).catch((error: unknown) => {
-      if (!this.#isClosed) this.#parts.handlers.fault(wordsOf(error));
-    });
+    this.apply((audio) => audio.applyVolume(peer)).catch(this.#tell);
   }
 
   #trackChanged(peer: string): void {
@@ -320,7 +332,7 @@ export class Room {
         playbackBlocked: handlers.playbackBlocked,
         fault: handlers.fault,
         lost: (error) => {
-          if (audio === this.#audio) handlers.mediaLost(error);
+          if (audio === this.#audio) handlers.mediaLost(error.message);
           else this.#next?.done.reject(error);
         },
       },

@@ -210,9 +210,9 @@ export class Session {
     this.#changed();
   }
 
-  /** Joins again, because the audio found no path and new transports may. */
-  #mediaLost(error: RequestError): void {
-    this.#fault(error.message);
+  /** Joins again, because the audio is lost, and new transports may find a path. */
+  #mediaLost(reason: string): void {
+    this.#fault(reason);
     const phase = this.#phase;
     if (phase.name === 'in_room') void this.#join(phase.connection, phase.wanted);
     else if (phase.name === 'reconnecting') {
@@ -282,7 +282,7 @@ export class Session {
         flowChanged: () => void this.#keeper.look(),
         fault: this.#fault,
         playbackBlocked: this.#parts.handlers.playbackBlocked,
-        mediaLost: (error) => this.#mediaLost(error),
+        mediaLost: (reason) => this.#mediaLost(reason),
       },
     });
   }

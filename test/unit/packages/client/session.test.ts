@@ -3,6 +3,7 @@ import { PartylineClient } from '../../../../packages/client/src/client.ts';
 import { RequestError } from '../../../../packages/client/src/errors.ts';
 import type { AudioParts, RoomAudio } from '../../../../packages/client/src/room-audio.ts';
 import { checkName } from '../../../../src/protocol/names.ts';
+import { VirtualChannel } from '../../../support/virtual-channel.ts';
 
 /** Calls of the browser client at moments at which it is not simply in the lobby or in a room. The test is the gateway; Node has no audio of browsers. */
 
@@ -104,35 +105,6 @@ class Line extends EventTarget {
   }
 }
 
-/** A port whose messages come without the event loop of Node, which virtual time knows nothing of. */
-class Port extends EventTarget {
-  other: Port | undefined;
-  #isClosed = false;
-
-  postMessage(): void {
-    queueMicrotask(() => this.other?.receive());
-  }
-
-  receive(): void {
-    if (!this.#isClosed) this.dispatchEvent(new Event('message'));
-  }
-
-  start(): void {}
-
-  close(): void {
-    this.#isClosed = true;
-  }
-}
-
-class Channel {
-  readonly port1 = new Port();
-  readonly port2 = new Port();
-
-  constructor() {
-    this.port2.other = this.port1;
-  }
-}
-
 let client: PartylineClient;
 
 beforeEach(async () => {
@@ -146,7 +118,7 @@ beforeEach(async () => {
   Line.heard = () => undefined;
   vi.stubGlobal('location', { href: 'https://voice.example.com/' });
   vi.stubGlobal('WebSocket', Line);
-  vi.stubGlobal('MessageChannel', Channel);
+  vi.stubGlobal('MessageChannel', VirtualChannel);
   const events = { addEventListener: () => undefined, removeEventListener: () => undefined };
   vi.stubGlobal('window', { setTimeout, clearTimeout, setInterval, clearInterval, ...events });
   client = new PartylineClient({

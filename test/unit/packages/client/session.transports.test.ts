@@ -1,0 +1,193 @@
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { PartylineClient } from '../../../../packages/client/src/client.ts';
+import type { AudioParts, RoomAudio } from '../../../../packages/client/src/room-audio.ts';
+import type { Transport } from '../../../../packages/client/src/state.ts';
+import { VirtualChannel } from '../../../support/virtual-channel.ts';
+
+/** Changes of the transport that fail in part, and joins of a room in which the gateway has the client by the other transport. The test is the gateway; Node has no audio of browsers. */
+
+/** Parts of the audio that differ in a test. */
+let special: (transport: Transport, parts: AudioParts) => Partial<RoomAudio>;
+const audioOf =
+  (transport: Transport) =>
+  (parts: AudioParts): Partial<RoomAudio> => ({
+    transport,
+    isPathBroken: false,
+    isStopped: false,
+    hasPath: true,
+    opened: () => Promise.resolve(),
+    prove: () => Promise.resolve(),
+    applyMicrophone: () => Promise.resolve(),
+    applySettings: () => Promise.resolve(),
+    trackOf: () => undefined,
+    receive: () => undefined,
+    resume: () => undefined,
+    close: () => undefined,
+    ...special(transport, parts),
+  });
+vi.mock('../../../../packages/client/src/load-audio.ts', () => ({
+  loadAudio: (transport: Transport) => Promise.resolve(audioOf(transport)),
+}));
+
+type Sent = { type: string; room?: string; media?: 'webrtc'; id: string };
+
+/** The gateway's end of a WebSocket. */
+class Line extends EventTarget {
+  static readonly OPEN = 1;
+  static last: Line;
+  /** Place of the client. */
+  static place: { room: string; kind: Transport } | undefined;
+  /** Requests that came, with the transport of a join. */
+  static requests: string[];
+  /** Id of the `join` that has begun a change of transport. */
+  static changing: string | undefined;
+  /** Called when a change of the transport has begun. */
+  static onChange: (kind: Transport) => void;
+  static network: string;
+  readonly readyState = Line.OPEN;
+  readonly bufferedAmount = 0;
+
+  constructor() {
+    super();
+    Line.last = this;
+    queueMicrotask(() => this.#welcome());
+  }
+
+  #welcome(): void {
+    const { place, network } = Line;
+    const secrets = { session_id: 's', resume_token: 't', network };
+    const room = place?.room ?? '__lobby__';
+    this.say({ type: 'welcome', room, resumed: true, mute: false, ...secrets, resume_ms: 15_000 });
+    if (!place) return;
+    const consumers = place.kind === 'webrtc' ? { consumers: [] } : {};
+    this.say({ type: 'joined', room, speaker: 1, peers: [], ...consumers });
+  }
+
+  send(text: string): void {
+    const request = JSON.parse(text) as Sent;
+    queueMicrotask(() => this.#answer(request));
+  }
+
+  #answer({ type, room = '', media, id }: Sent): void {
+    const answer = (message: object) => this.say({ ...message, reply_to: id });
+    const kind = media ?? 'websocket';
+    if (type === 'join') {
+      Line.requests.push(`join ${room} ${kind}`);
+      const isChange = Line.place?.room === room && Line.place.kind !== kind;
+      Line.changing = isChange ? id : undefined;
+      if (!isChange) Line.place = { room, kind };
+      answer({ type: 'joined', room, speaker: 1, peers: [] });
+      // The next message comes in a task of its own.
+      if (isChange) setTimeout(() => Line.onChange(kind));
+    } else if (type === 'leave') {
+      Line.requests.push('leave');
+      const left = Line.place?.room;
+      Line.place = undefined;
+      answer({ type: 'left', room: left });
+    } else answer({ type: 'configured', audio: {}, volume: {}, mute: false });
+  }
+
+  /** Completes the change that has begun. */
+  static change(kind: Transport): void {
+    const reply_to = Line.changing;
+    Line.place = Line.place && { ...Line.place, kind };
+    Line.last.say({ type: 'media_changed', kind, volume: {}, mute: false, reply_to });
+  }
+
+  say(message: object): void {
+    this.dispatchEvent(new MessageEvent('message', { data: JSON.stringify(message) }));
+  }
+
+  /** Ends the connection as if the network had broken it. */
+  cut(): void {
+    this.dispatchEvent(Object.assign(new Event('close'), { code: 1006, reason: '' }));
+  }
+
+  close(): void {}
+}
+
+let client: PartylineClient;
+let faults: string[];
+
+/** Opens a client in the lobby. */
+async function open(transports: Transport[] = ['webrtc', 'websocket']): Promise<void> {
+  client = new PartylineClient({
+    peer: 'ada',
+    getToken: () => Promise.resolve('token'),
+    transports,
+  });
+  client.on('fault', (message) => faults.push(message));
+  await client.connect();
+}
+
+beforeEach(async () => {
+  vi.useFakeTimers();
+  special = () => ({});
+  faults = [];
+  Line.place = undefined;
+  Line.requests = [];
+  Line.onChange = (kind) => Line.change(kind);
+  Line.network = '192.0.2.0/24';
+  vi.stubGlobal('location', { href: 'https://voice.example.com/' });
+  vi.stubGlobal('WebSocket', Line);
+  vi.stubGlobal('MessageChannel', VirtualChannel);
+  const events = { addEventListener: () => undefined, removeEventListener: () => undefined };
+  vi.stubGlobal('window', { setTimeout, clearTimeout, setInterval, clearInterval, ...events });
+});
+afterEach(() => {
+  client.close();
+  if (vi.getTimerCount() > 0) throw new Error('A timer is left.');
+  vi.useRealTimers();
+  vi.unstubAllGlobals();
+});
+
+const UNLOADED = 'The browser could not load decoder-worker.js.';
+
+/** Makes a microphone. */
+const microphone = () =>
+  Object.assign(new EventTarget(), {
+    readyState: 'live',
+    muted: false,
+  }) as unknown as MediaStreamTrack;
+
+test('a listener that has changed to the WebSocket before a file failed to load joins again over it', async () => {
+  let opened = 0;
+  special = (transport) => {
+    if (transport === 'webrtc') return { hasPath: false };
+    opened += 1;
+    if (opened > 2) return {};
+    const failure = new Promise<void>((_resolve, reject) => {
+      setTimeout(() => reject(new Error(UNLOADED)), 300);
+    });
+    return { hasPath: false, opened: () => failure };
+  };
+  await open();
+  await client.join('kitchen');
+  await vi.advanceTimersByTimeAsync(20_000);
+  expect(opened).toBe(3);
+  expect(faults).toEqual([UNLOADED]);
+  expect(client.state).toMatchObject({ name: 'in_room', transport: 'websocket' });
+  expect(client.state).not.toHaveProperty('trouble');
+});
+
+test('a change of the transport whose microphone cannot be recorded is made, and the microphone tried again', async () => {
+  let records = 0;
+  const record = () => {
+    records += 1;
+    return records > 3 ? Promise.resolve() : Promise.reject(new Error(UNLOADED));
+  };
+  special = (transport) =>
+    transport === 'webrtc' ? { hasPath: false } : { applyMicrophone: record };
+  Line.onChange = (kind) => void setTimeout(() => Line.change(kind), 100);
+  await open();
+  await client.join('kitchen', microphone());
+  await vi.advanceTimersByTimeAsync(3500);
+  expect(client.state).toMatchObject({
+    transport: 'websocket',
+    trouble: `Nobody hears you: ${UNLOADED}`,
+  });
+  expect(faults).toEqual([UNLOADED]);
+  await vi.advanceTimersByTimeAsync(10_000);
+  expect(client.state).not.toHaveProperty('trouble');
+  expect(records).toBe(4);
+});
