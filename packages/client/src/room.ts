@@ -73,6 +73,36 @@ export class Room {
     return this.#watch.isPlaybackBlocked;
   }
 
+  /**
+   * Opens the audio in both directions. A microphone or settings that are refused are faults, and the room stays open. Resolves early if
+   * the room is closed.
+   * @throws {RequestError} if another attempt may succeed
+   * @throws if the browser cannot do what the room needs
+   */
+  async open(): Promise<void> {
+    await this.#audio.opened();
+    if (!this.#isClosed) await this.#applySettings();
+    if (!this.#isClosed) {
+      await this.applyMicrophone().catch((error: unknown) =>
+        this.#tell(`You cannot be heard: ${wordsOf(error)}`),
+      );
+    }
+    this.isReady = !this.#isClosed;
+  }
+
+  /**
+   * Tells the gateway the settings at the join. A refusal is reported as a fault, and the room stays open.
+   * @throws {RequestError} if another attempt may succeed
+   */
+  async #applySettings(): Promise<void> {
+    try {
+      await this.#audio.applySettings();
+    } catch (error) {
+      if (!(error instanceof RequestError) || error.retryable) throw error;
+      this.#tell(`The settings were refused: ${error.message}`);
+    }
+  }
+
   /** Applies a setting to all audio that is open. @throws what `change` throws */
   async apply(change: (audio: RoomAudio) => Promise<void>): Promise<void> {
     const next = this.#next?.audio;
@@ -81,20 +111,6 @@ export class Room {
     } catch (error) {
       if (error instanceof RequestError && error.code === 'forbidden') this.#refused(error);
       throw error;
-    }
-  }
-
-  /**
-   * Tells the gateway the settings at the join. A refusal is reported as a fault, and the room stays open.
-   * @throws {RequestError} if another attempt may succeed
-   */
-  async applySettings(): Promise<void> {
-    try {
-      await this.#audio.applySettings();
-    } catch (error) {
-      if (!(error instanceof RequestError) || error.retryable) throw error;
-      if (!this.#isClosed)
-        this.#parts.handlers.fault(`The settings were refused: ${error.message}`);
     }
   }
 

@@ -245,15 +245,8 @@ export class Session {
       if (isStale()) return;
       room = this.#openRoom(connection, joined, openAudio);
       this.#enter({ name: 'in_room', connection, room, wanted });
-      await room.audio.opened();
+      await room.open();
       if (isStale()) return;
-      await room.applySettings();
-      if (isStale()) return;
-      await room.applyMicrophone().catch((error: Error) => {
-        if (!isStale()) this.#fault(`You cannot be heard: ${error.message}`);
-      });
-      if (isStale()) return;
-      room.isReady = true;
       wanted.hasJoined = true;
       wanted.failingSinceMs = undefined;
       wanted.resolve();
