@@ -2,8 +2,8 @@ import { CLOSE_CODES } from '../../../src/protocol/close-codes.ts';
 import type { ClientMessages } from '../../../src/protocol/client-messages.ts';
 import type { ServerMessage, MessageId } from '../../../src/protocol/messages.ts';
 import { RequestError } from './errors.ts';
+import { LOBBY } from './lobby.ts';
 import { reasonForCloseCode, type CloseReason } from './retry.ts';
-import { LOBBY } from './session-parts.ts';
 
 /** One WebSocket to `/ws`, from its opening to its end: requests with their answers, and everything else as messages. */
 

@@ -2,8 +2,6 @@ import type { SoundSettings } from './room-audio.ts';
 import type { AudioAssets } from './state.ts';
 import type { TransportChooser } from './transport-chooser.ts';
 
-export const LOBBY = '__lobby__';
-
 /** Settings that end with a session: those that it was told, and its refusal. */
 export const UNTOLD = {
   toldMuted: false,

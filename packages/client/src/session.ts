@@ -3,6 +3,7 @@ import type { Connection, MessageOf } from './connection.ts';
 import { ClosedError, moved, RequestError } from './errors.ts';
 import { Reconnector, type Pause } from './reconnector.ts';
 import { loadAudio } from './load-audio.ts';
+import { LOBBY } from './lobby.ts';
 import { hearMute } from './muting.ts';
 import {
   roomOf,
@@ -16,7 +17,7 @@ import { faultOf, isRepeated } from './rejoin.ts';
 import type { CloseReason } from './retry.ts';
 import type { Joined, OpenAudio } from './room-parts.ts';
 import { Room } from './room.ts';
-import { LOBBY, type Resumption, type SessionParts, UNTOLD } from './session-parts.ts';
+import { type Resumption, type SessionParts, UNTOLD } from './session-parts.ts';
 import { TransportKeeper } from './transport-keeper.ts';
 
 /** The course of a client from its first connection to its end: connections that come and go, and the room that it is to be in. */
