@@ -1,8 +1,9 @@
-import type { ServerMessage } from '../../../src/protocol/messages.ts';
+import type { PeerKind, ServerMessage } from '../../../src/protocol/messages.ts';
 import type { Connection } from './connection.ts';
 import { type Deferred, defer } from './deferred.ts';
 import { RequestError } from './errors.ts';
 import { HealthWatch } from './health.ts';
+import { askForPlace } from './place-requests.ts';
 import type { RoomAudio } from './room-audio.ts';
 import { Retries } from './retries.ts';
 import type { Joined, OpenAudio, RoomParts } from './room-parts.ts';
@@ -30,6 +31,9 @@ export class Room {
   #audio: RoomAudio;
   /** Audio over the other transport, tried beside the present one. */
   #next: { audio: RoomAudio; done: Deferred<void> } | undefined;
+  /** True while the gateway may still report the end of a change that was given up here. */
+  #hasGivenUp = false;
+  #transportThere: Transport;
   /** True if the gateway reports that no audio of this client arrives. */
   #isUnheard = false;
   /** Reason for which the microphone's audio cannot be sent. */
@@ -46,11 +50,17 @@ export class Room {
     this.#wire = new Wire(parts.connection);
     this.#watch = new HealthWatch(this.#wire);
     this.#audio = this.#openAudio(parts.openAudio, parts.joined);
+    this.#transportThere = this.#audio.transport;
     this.#meet(parts.joined.peers);
   }
 
   get audio(): RoomAudio {
     return this.#audio;
+  }
+
+  /** Transport by which the gateway has this client, as far as it is known. */
+  get transportThere(): Transport {
+    return this.#transportThere;
   }
 
   /** Sentence that says why audio does not flow; undefined while it flows. */
@@ -134,13 +144,10 @@ export class Room {
    * @throws {RequestError} if the gateway refuses, nothing came over the new transport, or the room is left (`left`)
    */
   async change(transport: Transport, openAudio: OpenAudio): Promise<void> {
-    const joined = await this.#wire.request({
-      type: 'join',
-      room: this.name,
-      ...(transport === 'webrtc' && { media: transport }),
-    });
+    const joined = await askForPlace(this.#wire.request, this.name, transport);
     if (this.#isClosed) throw new RequestError('left', 'The room was left.', false);
     this.#giveUpChange();
+    this.#hasGivenUp = false; // the gateway has given it up for this one
     const next = { audio: this.#openAudio(openAudio, joined), done: defer<void>() };
     this.#next = next;
     const { audio, done } = next;
@@ -224,6 +231,7 @@ export class Room {
     if ((joined.consumers !== undefined) !== (this.#audio.transport === 'webrtc')) return false;
     this.#wire.resume(connection);
     this.#watch.reset();
+    this.#hasGivenUp = false;
     this.#isUnheard = false; // the gateway reports it again
     this.#audio.resume(joined);
     this.speaking = new Map();
@@ -264,12 +272,11 @@ export class Room {
         break;
       }
       case 'media_changed':
-        this.#changeDone();
+        this.#changedThere(message.kind);
         break;
       case 'error':
         if (message.reply_to !== undefined) {
-          // A change has failed after its `joined`.
-          this.#next?.done.reject(new RequestError(message.code, message.message, true));
+          this.#changeFailedThere(message);
         } else if (message.code === 'forbidden') {
           this.#refused(message);
           this.#parts.handlers.fault(`You cannot be heard: ${message.message}`);
@@ -356,6 +363,24 @@ export class Room {
     return audio;
   }
 
+  /** Handles the end of a change in the gateway, which may have begun it at a join that was not meant as one. */
+  #changedThere(kind: PeerKind): void {
+    this.#hasGivenUp = false;
+    this.#transportThere = kind === 'webrtc' ? 'webrtc' : 'websocket';
+    if (this.#next?.audio.transport === kind) this.#changeDone();
+    else if (this.#audio.transport !== kind) {
+      this.#parts.handlers.mediaLost('The gateway has changed the transport of the audio.');
+    }
+  }
+
+  /** Handles the failure of a change in the gateway, after its `joined`. */
+  #changeFailedThere({ code, message }: { code: string; message: string }): void {
+    if (this.#next) this.#next.done.reject(new RequestError(code, message, true));
+    // The gateway still has the client on the transport that it had before it joined this room.
+    else if (code === 'media_lost' && !this.#hasGivenUp) this.#parts.handlers.mediaLost(message);
+    this.#hasGivenUp = false;
+  }
+
   #changeDone(): void {
     if (!this.#next) return;
     const { audio, done } = this.#next;
@@ -363,6 +388,7 @@ export class Room {
     this.#isUnheard = false;
     this.#audio.close();
     this.#audio = audio;
+    this.#transportThere = audio.transport;
     for (const peer of this.peers.values()) this.#note(peer);
     done.resolve();
   }
@@ -370,6 +396,7 @@ export class Room {
   #giveUpChange(): void {
     const next = this.#next;
     this.#next = undefined;
+    this.#hasGivenUp ||= next !== undefined;
     next?.audio.close();
     next?.done.reject(new RequestError('left', 'The change of transport was cancelled.', true));
   }

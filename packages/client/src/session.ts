@@ -13,11 +13,13 @@ import {
   type Phase,
   type WantedRoom,
 } from './phase.ts';
+import { askForPlace, leavePlace, leaveQuietly } from './place-requests.ts';
 import { faultOf, isRepeated } from './rejoin.ts';
 import type { CloseReason } from './retry.ts';
 import type { Joined, OpenAudio } from './room-parts.ts';
 import { Room } from './room.ts';
 import { type Resumption, type SessionParts, UNTOLD } from './session-parts.ts';
+import type { Transport } from './state.ts';
 import { TransportKeeper } from './transport-keeper.ts';
 
 /** The course of a client from its first connection to its end: connections that come and go, and the room that it is to be in. */
@@ -92,9 +94,7 @@ export class Session {
       const { connection } = phase;
       this.#enter({ name: 'lobby', connection });
       if (phase.name === 'joining' && !phase.isAsked) return;
-      await connection.request({ type: 'leave' }).catch((error: RequestError) => {
-        if (error.code !== 'bad_message') throw error; // we are in no room: the join was refused
-      });
+      await leavePlace(connection);
     }
   }
 
@@ -168,20 +168,17 @@ export class Session {
     if (phase.name === 'joining') return; // taken to its room by another node, and asks for it anyway
     const room = phase.name === 'reconnecting' ? phase.kept : undefined;
     const wanted = this.#wanted;
-    if (room && wanted) {
-      if (room.resume(connection, joined)) {
-        this.#enter({ name: 'in_room', connection, room, wanted });
-      } else void this.#join(connection, wanted);
-    } else if (wanted) void this.#join(connection, wanted);
-    else {
-      this.#enter({ name: 'lobby', connection });
-      this.#leaveQuietly(connection);
+    if (room && wanted && room.resume(connection, joined)) {
+      this.#enter({ name: 'in_room', connection, room, wanted });
+      return;
     }
-  }
-
-  /** A gateway that no longer has the client in the room, or is gone, does no further harm. */
-  #leaveQuietly(connection: Connection): void {
-    connection.request({ type: 'leave' }).catch(() => undefined);
+    if (wanted) {
+      const there = joined.consumers ? 'webrtc' : 'websocket';
+      void this.#join(connection, wanted, undefined, there);
+    } else {
+      this.#enter({ name: 'lobby', connection });
+      leaveQuietly(connection);
+    }
   }
 
   #received(connection: Connection, message: ServerMessage): void {
@@ -215,14 +212,26 @@ export class Session {
   #mediaLost(reason: string): void {
     this.#fault(reason);
     const phase = this.#phase;
-    if (phase.name === 'in_room') void this.#join(phase.connection, phase.wanted);
-    else if (phase.name === 'reconnecting') {
+    if (phase.name === 'in_room') {
+      const { connection, room, wanted } = phase;
+      void this.#join(connection, wanted, undefined, room.transportThere);
+    } else if (phase.name === 'reconnecting') {
       const { name, pause, wanted } = phase;
       this.#enter({ name, pause, ...(wanted && { wanted }) });
     }
   }
 
-  async #join(connection: Connection, wanted: WantedRoom, from?: InRoom): Promise<void> {
+  /**
+   * Asks for a room, and opens its audio.
+   * @param from room that the client moves away from
+   * @param there transport by which the gateway may have the client in the wanted room already
+   */
+  async #join(
+    connection: Connection,
+    wanted: WantedRoom,
+    from?: InRoom,
+    there?: Transport,
+  ): Promise<void> {
     if (from) from.wanted.reject(moved());
     this.#wanted = wanted;
     const isAsked = this.#phase.name !== 'lobby';
@@ -238,11 +247,10 @@ export class Session {
       const openAudio = await loadAudio(transport);
       if (isStale()) return;
       joining.isAsked = true;
-      const joined = await connection.request({
-        type: 'join',
-        room: wanted.room,
-        ...(transport === 'webrtc' && { media: transport }),
-      });
+      // The gateway would begin a change of transport, and send nothing over WebRTC until it hears
+      // the client there.
+      if (there === 'websocket' && transport === 'webrtc') leaveQuietly(connection);
+      const joined = await askForPlace(connection.request, wanted.room, transport);
       if (isStale()) return;
       room = this.#openRoom(connection, joined, openAudio);
       this.#enter({ name: 'in_room', connection, room, wanted });
@@ -256,7 +264,7 @@ export class Session {
       const error = thrown instanceof Error ? thrown : new Error(String(thrown));
       const isOurs = !(error instanceof RequestError);
       if (isOurs && this.#parts.chooser.giveUpPreferred(performance.now())) {
-        void this.#join(connection, wanted, room ? undefined : from);
+        void this.#join(connection, wanted, room ? undefined : from, room?.transportThere ?? there);
         return;
       }
       this.#joinFailed(connection, wanted, error, room ? undefined : from);
@@ -264,21 +272,11 @@ export class Session {
   }
 
   #openRoom(connection: Connection, joined: Joined, openAudio: OpenAudio): Room {
-    return new Room({
-      self: this.#parts.self,
-      connection,
-      joined,
-      openAudio,
-      settings: this.#parts.settings,
-      assets: this.#parts.assets,
-      handlers: {
-        changed: this.#changed,
-        flowChanged: () => void this.#keeper.look(),
-        fault: this.#fault,
-        playbackBlocked: this.#parts.handlers.playbackBlocked,
-        mediaLost: (reason) => this.#mediaLost(reason),
-      },
-    });
+    const { handlers } = this.#parts;
+    const flowChanged = () => void this.#keeper.look();
+    const mediaLost = (reason: string) => this.#mediaLost(reason);
+    const forRoom = { ...handlers, flowChanged, mediaLost };
+    return new Room({ ...this.#parts, connection, joined, openAudio, handlers: forRoom });
   }
 
   #joinFailed(connection: Connection, wanted: WantedRoom, error: Error, from?: InRoom): void {
@@ -288,7 +286,7 @@ export class Session {
     }
     wanted.reject(error);
     this.#wanted = from?.wanted;
-    if (!from) this.#leaveQuietly(connection);
+    if (!from) leaveQuietly(connection);
     this.#enter(from ?? { name: 'lobby', connection }, faultOf(wanted, error));
   }
 }

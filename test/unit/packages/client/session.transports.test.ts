@@ -191,3 +191,96 @@ test('a change of the transport whose microphone cannot be recorded is made, and
   expect(client.state).not.toHaveProperty('trouble');
   expect(records).toBe(4);
 });
+
+test('a join by WebRTC of a room in which the gateway has the client over the WebSocket leaves that place first', async () => {
+  await open();
+  Line.place = { room: 'kitchen', kind: 'websocket' };
+  Line.last.cut();
+  const joined = client.join('kitchen');
+  await vi.advanceTimersByTimeAsync(1000);
+  await joined;
+  expect(Line.requests).toEqual(['leave', 'join kitchen webrtc']);
+  expect(Line.changing).toBeUndefined();
+});
+
+test('so does one after audio over the WebSocket that the browser cannot play', async () => {
+  special = (transport) =>
+    transport === 'webrtc' ? {} : { opened: () => Promise.reject(new Error(UNLOADED)) };
+  await open(['websocket', 'webrtc']);
+  await client.join('kitchen');
+  expect(Line.requests).toEqual(['join kitchen websocket', 'leave', 'join kitchen webrtc']);
+  expect(client.state).toMatchObject({ transport: 'webrtc' });
+});
+
+test('a join over the WebSocket takes the place that the gateway has by WebRTC', async () => {
+  special = (transport) =>
+    transport === 'websocket' ? {} : { opened: () => Promise.reject(new Error(UNLOADED)) };
+  await open();
+  await client.join('kitchen');
+  await vi.advanceTimersByTimeAsync(1000);
+  expect(Line.requests).toEqual(['join kitchen webrtc', 'join kitchen websocket']);
+  expect(Line.place).toEqual({ room: 'kitchen', kind: 'websocket' });
+  expect(faults).toEqual([]);
+});
+
+/** Has the gateway give up the change that it has begun. */
+const failChange = () =>
+  Line.last.say({
+    type: 'error',
+    code: 'media_lost',
+    message: 'No audio arrived.',
+    retryable: true,
+    reply_to: Line.changing,
+  });
+
+test('a place that the gateway keeps by WebRTC, because the audio over the WebSocket took long to open, is asked for again', async () => {
+  let opened = 0;
+  special = (transport) => {
+    if (transport === 'webrtc') return { opened: () => Promise.reject(new Error(UNLOADED)) };
+    opened += 1;
+    return opened > 1 ? {} : { opened: () => new Promise(() => undefined) };
+  };
+  Line.onChange = () => undefined;
+  await open();
+  const joined = client.join('kitchen');
+  await vi.advanceTimersByTimeAsync(10_000);
+  Line.onChange = (kind) => Line.change(kind);
+  failChange();
+  await joined;
+  await vi.advanceTimersByTimeAsync(1000);
+  expect(Line.place).toEqual({ room: 'kitchen', kind: 'websocket' });
+  expect(client.state).toMatchObject({ name: 'in_room', transport: 'websocket' });
+});
+
+/** Opens a client that speaks over WebRTC, and finds no path; its change to the WebSocket fails in the browser, and goes on in the gateway. */
+async function failToChange(): Promise<void> {
+  special = (transport) =>
+    transport === 'webrtc'
+      ? { hasPath: false }
+      : { opened: () => Promise.reject(new Error(UNLOADED)) };
+  Line.onChange = () => undefined;
+  await open();
+  await client.join('kitchen', microphone());
+  await vi.advanceTimersByTimeAsync(3000);
+  expect(Line.requests).toEqual(['join kitchen webrtc', 'join kitchen websocket']);
+  expect(client.transport).toBe('webrtc');
+  special = () => ({});
+}
+
+test('a change that the gateway has made, and the browser given up, ends in a join', async () => {
+  await failToChange();
+  Line.change('websocket');
+  await vi.advanceTimersByTimeAsync(1000);
+  expect(client.state.name).toBe('in_room');
+  expect(client.transport).toBe(Line.place?.kind);
+  expect(faults).toEqual(['The gateway has changed the transport of the audio.']);
+});
+
+test('a change that both have given up leaves the room as it was', async () => {
+  await failToChange();
+  failChange();
+  await vi.advanceTimersByTimeAsync(1000);
+  expect(client.state).toMatchObject({ name: 'in_room', transport: 'webrtc' });
+  expect(Line.requests).toHaveLength(2);
+  expect(faults).toEqual([]);
+});
