@@ -168,8 +168,10 @@ export class PartylineClient {
       await this.#session.join(phase, room);
     } catch (error) {
       const { phase: now } = this.#session;
-      const isWhereItWas = now === phase || (now.name === 'lobby' && phase.name !== 'in_room');
-      if (isWhereItWas && this.#settings.microphone === microphone) {
+      // A room whose audio was lost meanwhile is joined again.
+      const isBack = phase.name === 'in_room' && 'wanted' in now && now.wanted === phase.wanted;
+      const isInLobby = now.name === 'lobby' && phase.name !== 'in_room';
+      if ((isBack || isInLobby) && this.#settings.microphone === microphone) {
         this.#settings.microphone = before;
         this.#devices.microphoneChanged();
         // A change of the transport may have taken the other one meanwhile.

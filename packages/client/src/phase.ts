@@ -22,7 +22,14 @@ export type Joining = {
   from?: InRoom;
 };
 
-export type InRoom = { name: 'in_room'; connection: Connection; room: Room; wanted: WantedRoom };
+export type InRoom = {
+  name: 'in_room';
+  connection: Connection;
+  room: Room;
+  wanted: WantedRoom;
+  /** True if its audio was lost, or could not be opened, while the client was moving away from it. */
+  isLost?: boolean;
+};
 
 /** Phase in which a room can be joined. */
 export type JoinablePhase = Extract<Phase, { name: 'lobby' | 'in_room' | 'reconnecting' }>;

@@ -4,6 +4,13 @@ import type { WantedRoom } from './phase.ts';
 /** Time for which joins in a row may fail in the browser before a room is given up, ms. */
 const GIVEN_UP_AFTER_MS = 60_000;
 
+/** Notes that a room has been joined. */
+export function noteJoined(wanted: WantedRoom): void {
+  wanted.hasJoined = true;
+  wanted.failingSinceMs = undefined;
+  wanted.resolve();
+}
+
 /**
  * Returns true if a join that failed is to be repeated over the next connection. In a room that has been joined before,
  * the browser can play audio: a file may not have loaded because the network was only just coming back.

@@ -14,7 +14,7 @@ import {
   type WantedRoom,
 } from './phase.ts';
 import { askForPlace, leavePlace, leaveQuietly } from './place-requests.ts';
-import { faultOf, isRepeated } from './rejoin.ts';
+import { faultOf, isRepeated, noteJoined } from './rejoin.ts';
 import type { CloseReason } from './retry.ts';
 import type { Joined, OpenAudio } from './room-parts.ts';
 import { Room } from './room.ts';
@@ -191,7 +191,7 @@ export class Session {
       this.#hearMute(message.mute);
     }
     if (phase.name !== 'in_room') return;
-    if (message.type === 'media_restarted') void this.#join(connection, phase.wanted);
+    if (message.type === 'media_restarted') this.#joinAgain(phase);
     if (message.type === 'left') {
       this.#forget(new RequestError('left', 'The gateway removed you from the room.', false));
       const fault = `The gateway removed you from the room (${message.reason}).`;
@@ -212,13 +212,21 @@ export class Session {
   #mediaLost(reason: string): void {
     this.#fault(reason);
     const phase = this.#phase;
-    if (phase.name === 'in_room') {
-      const { connection, room, wanted } = phase;
-      void this.#join(connection, wanted, undefined, room.transportThere);
-    } else if (phase.name === 'reconnecting') {
+    if (phase.name === 'in_room') this.#joinAgain(phase);
+    else if (phase.name === 'reconnecting') {
       const { name, pause, wanted } = phase;
       this.#enter({ name, pause, ...(wanted && { wanted }) });
-    }
+    } else this.#lostBefore();
+  }
+
+  /** Notes that the room that the client moves away from has lost its audio: if the move fails, it is joined again. */
+  #lostBefore(): void {
+    if (this.#phase.name === 'joining' && this.#phase.from) this.#phase.from.isLost = true;
+  }
+
+  /** Joins a room again, because its audio is lost. */
+  #joinAgain({ connection, room, wanted }: InRoom): void {
+    void this.#join(connection, wanted, undefined, room.transportThere);
   }
 
   /**
@@ -256,11 +264,10 @@ export class Session {
       this.#enter({ name: 'in_room', connection, room, wanted });
       await room.open();
       if (isStale()) return;
-      wanted.hasJoined = true;
-      wanted.failingSinceMs = undefined;
-      wanted.resolve();
+      noteJoined(wanted);
     } catch (thrown) {
       if (isStale()) return;
+      if (this.#wanted !== wanted) return this.#lostBefore(); // another room is being joined
       const error = thrown instanceof Error ? thrown : new Error(String(thrown));
       const isOurs = !(error instanceof RequestError);
       if (isOurs && this.#parts.chooser.giveUpPreferred(performance.now())) {
@@ -285,6 +292,7 @@ export class Session {
       return;
     }
     wanted.reject(error);
+    if (from?.isLost) return this.#joinAgain(from);
     this.#wanted = from?.wanted;
     if (!from) leaveQuietly(connection);
     this.#enter(from ?? { name: 'lobby', connection }, faultOf(wanted, error));

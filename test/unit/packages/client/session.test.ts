@@ -71,12 +71,15 @@ class Line extends EventTarget {
   send(text: string): void {
     const request = JSON.parse(text) as Sent;
     this.sent.push(request);
-    if (Line.isUp)
-      queueMicrotask(() => this.say({ ...this.#answer(request), reply_to: request.id }));
+    if (Line.isUp) queueMicrotask(() => this.answer(request));
     Line.heard(request);
   }
 
-  #answer({ type, room = '' }: Sent): object {
+  answer(request: Sent): void {
+    this.say({ ...this.#answerTo(request), reply_to: request.id });
+  }
+
+  #answerTo({ type, room = '' }: Sent): object {
     const error = { type: 'error', message: 'No.', retryable: false };
     if (type === 'join') {
       if (room === 'closed shop') return { ...error, code: 'forbidden' };
@@ -245,6 +248,37 @@ test('leave() right after a move leaves the room before', async () => {
   await client.leave();
   expect(await left).toMatchObject({ code: 'left' });
   expect(Line.room).toBeUndefined();
+});
+
+/** Begins to join the kitchen, and moves on to another room before the audio of the kitchen fails to open. */
+async function moveOn(room: string): Promise<unknown> {
+  const opened = Promise.withResolvers<void>();
+  special = ({ joined }) => (joined.room === 'kitchen' ? { opened: () => opened.promise } : {});
+  const first = failureOf(client.join('kitchen'));
+  await vi.advanceTimersByTimeAsync(100);
+  expect(client.state).toMatchObject({ name: 'in_room', room: 'kitchen' });
+  Line.isUp = false;
+  const second = failureOf(client.join(room));
+  expect(await first).toMatchObject({ code: 'moved' });
+  opened.reject(new Error('Not loaded.'));
+  await vi.advanceTimersByTimeAsync(100);
+  special = () => ({});
+  Line.isUp = true;
+  Line.last.answer(Line.last.sent.at(-1)!);
+  await vi.advanceTimersByTimeAsync(100);
+  return second;
+}
+
+test('a move to another room goes on if the audio of the room before fails meanwhile', async () => {
+  expect(await moveOn('hall')).toBeUndefined();
+  expect(client.state).toMatchObject({ name: 'in_room', room: 'hall' });
+  expect(sent()).toEqual(['join', 'join']);
+});
+
+test('a move that is refused leads back to the room before, which is joined again if its audio has failed meanwhile', async () => {
+  expect(await moveOn('closed shop')).toMatchObject({ code: 'forbidden' });
+  expect(client.state).toMatchObject({ name: 'in_room', room: 'kitchen' });
+  expect(sent()).toEqual(['join', 'join', 'join']);
 });
 
 test('a join while the connection is broken is fulfilled by the next one', async () => {

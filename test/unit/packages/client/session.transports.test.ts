@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { PartylineClient } from '../../../../packages/client/src/client.ts';
+import { RequestError } from '../../../../packages/client/src/errors.ts';
 import type { AudioParts, RoomAudio } from '../../../../packages/client/src/room-audio.ts';
 import type { Transport } from '../../../../packages/client/src/state.ts';
 import { VirtualChannel } from '../../../support/virtual-channel.ts';
@@ -73,6 +74,10 @@ class Line extends EventTarget {
     const kind = media ?? 'websocket';
     if (type === 'join') {
       Line.requests.push(`join ${room} ${kind}`);
+      if (room === 'closed shop') {
+        answer({ type: 'error', code: 'forbidden', message: 'No.', retryable: false });
+        return;
+      }
       const isChange = Line.place?.room === room && Line.place.kind !== kind;
       Line.changing = isChange ? id : undefined;
       if (!isChange) Line.place = { room, kind };
@@ -283,4 +288,25 @@ test('a change that both have given up leaves the room as it was', async () => {
   expect(client.state).toMatchObject({ name: 'in_room', transport: 'webrtc' });
   expect(Line.requests).toHaveLength(2);
   expect(faults).toEqual([]);
+});
+
+test('a path that is lost while the client moves to another room, which is refused, is looked for again', async () => {
+  let lose: (() => void) | undefined;
+  let microphoneNow: (() => unknown) | undefined;
+  special = (_, { handlers, settings }) => {
+    microphoneNow = () => settings.microphone;
+    lose ??= () => handlers.lost(new RequestError('no_path', 'No path.', true));
+    return {};
+  };
+  await open(['webrtc']);
+  const track = microphone();
+  await client.join('kitchen', track);
+  const refused = client.join('closed shop');
+  lose?.();
+  await expect(refused).rejects.toMatchObject({ code: 'forbidden' });
+  await vi.advanceTimersByTimeAsync(100);
+  expect(client.state).toMatchObject({ name: 'in_room', room: 'kitchen' });
+  expect(microphoneNow?.()).toBe(track);
+  const joins = ['kitchen', 'closed shop', 'kitchen'].map((room) => `join ${room} webrtc`);
+  expect(Line.requests).toEqual(joins);
 });
