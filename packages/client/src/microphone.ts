@@ -1,5 +1,6 @@
 import { meterShare } from './level.ts';
 import { openSource } from './microphone-source.ts';
+import { onShown } from './on-shown.ts';
 
 /** Length of sound whose level is measured, samples. */
 const METER_SAMPLES = 1024;
@@ -21,6 +22,7 @@ export class Microphone {
   readonly track: MediaStreamTrack;
   /** Undefined if the browser cannot measure what it can send. */
   readonly #meter: Meter | undefined;
+  readonly #closing = new AbortController();
   readonly #samples = new Float32Array(METER_SAMPLES);
 
   /** Asks for a microphone. @throws {DOMException} refused, not found, in use by another program, page not secure */
@@ -45,6 +47,7 @@ export class Microphone {
     if (!track) throw new DOMException('No audio track', 'NotFoundError');
     this.track = track;
     this.#meter = openMeter(track);
+    if (this.#meter) keepRunning(this.#meter.context, this.#closing.signal);
   }
 
   /** Id of its device; empty if the browser does not expose it. */
@@ -63,6 +66,7 @@ export class Microphone {
 
   /** Stops the track, which releases the device. */
   close(): void {
+    this.#closing.abort();
     this.track.stop();
     // Closing fails only if it is closed already.
     this.#meter?.context.close().catch(() => undefined);
@@ -78,4 +82,14 @@ function openMeter(track: MediaStreamTrack): Meter | undefined {
   } catch {
     return undefined;
   }
+}
+
+/** Resumes a context that the browser has stopped, for a phone call or while the page was hidden. */
+function keepRunning(context: AudioContext, signal: AbortSignal): void {
+  const resume = () => {
+    // Without a meter the microphone can still be sent.
+    if (context.state !== 'running') context.resume().catch(() => undefined);
+  };
+  context.addEventListener('statechange', resume, { signal });
+  onShown(resume, signal);
 }

@@ -1,3 +1,4 @@
+import { onShown } from '../on-shown.ts';
 import { runsSoon } from '../runs-soon.ts';
 
 /**
@@ -67,8 +68,7 @@ export class Playback {
     this.#players.set(id, player);
     const { signal } = player.removing;
     element.addEventListener('pause', () => this.#paused(player), { signal });
-    const shown = () => document.visibilityState === 'visible' && void this.#replay(player);
-    document.addEventListener('visibilitychange', shown, { signal });
+    onShown(() => this.#shown(player), signal);
     if (this.#speakerId !== '') void this.#setSpeakerOf(element).catch(() => undefined);
     this.#applyGain(player);
     this.#play(player);
@@ -187,6 +187,12 @@ export class Playback {
     const mayReplay = nowMs - player.pausedMs >= REPLAY_EVERY_MS;
     player.pausedMs = nowMs;
     void this.#replay(player, mayReplay);
+  }
+
+  /** Handles that the page is visible again: while it was hidden, the browser may have stopped everything. */
+  #shown(player: Player): void {
+    void this.#replay(player);
+    if (player.boost) void this.#unblock(player, player.boost.context);
   }
 
   /** Plays a track that the browser may have paused; it plays, or waits for the end of a phone call or a click. */

@@ -3,6 +3,7 @@ import type { AudioAssets } from '../state.ts';
 import type { PlayoutStats } from '../worklet/playout.ts';
 import { limitLoading } from '../loading-time.ts';
 import { isOfOtherRate, type MicrophoneSource, openSource } from '../microphone-source.ts';
+import { onShown } from '../on-shown.ts';
 import { openWorker } from './open-worker.ts';
 
 const RATE_HZ = 48_000;
@@ -22,6 +23,7 @@ export class AudioGraph {
   readonly #decoder: Worker;
   #capture: Capture | undefined;
   #blocked: (() => void) | undefined;
+  readonly #closing = new AbortController();
   #mix: MediaStreamAudioDestinationNode | undefined;
   #lastStats: PlayoutStats = { delayMs: 0, jitterMs: 0, underruns: 0, concealed: 0 };
   /** Callers of `playoutStats()` that wait. */
@@ -85,10 +87,14 @@ export class AudioGraph {
     return this.#mix.stream.getAudioTracks()[0];
   }
 
-  /** Calls back when the browser stops playing or recording: for a phone call, or because its device failed. */
+  /**
+   * Calls back when the browser stops playing or recording, for a phone call or because its device failed, and when the page is visible
+   * again and they have not resumed.
+   */
   onBlocked(blocked: () => void): void {
     this.#blocked = blocked;
     this.#watch(this.#context);
+    onShown(() => this.isBlocked && blocked(), this.#closing.signal);
   }
 
   #watch(context: AudioContext): void {
@@ -159,6 +165,7 @@ export class AudioGraph {
   }
 
   close(): void {
+    this.#closing.abort();
     this.stopRecording();
     this.#decoder.terminate();
     this.#playout.port.close();

@@ -13,13 +13,18 @@ let toldHz: number | undefined;
 let contexts: Set<Context>;
 let opened: number;
 let isOn: boolean;
+/** True during a phone call: contexts cannot be resumed. */
+let isInCall: boolean;
+let page: EventTarget & { visibilityState: string };
 /** Constraints with which the microphone was asked for. */
 let asked: MediaStreamConstraints | undefined;
 
-class Context {
+class Context extends EventTarget {
+  state = 'running';
   readonly #rateHz: number;
 
   constructor({ sampleRate = SPEAKERS_HZ }: AudioContextOptions = {}) {
+    super();
     this.#rateHz = sampleRate;
     contexts.add(this);
     opened += 1;
@@ -27,6 +32,10 @@ class Context {
   createMediaStreamSource() {
     if (this.#rateHz !== microphoneHz) throw new DOMException('', 'NotSupportedError');
     return { connect: () => undefined };
+  }
+  async resume(): Promise<void> {
+    if (isInCall) throw new DOMException('A call.', 'InvalidStateError');
+    this.state = 'running';
   }
   close(): Promise<void> {
     contexts.delete(this);
@@ -45,6 +54,9 @@ beforeEach(() => {
   opened = 0;
   toldHz = undefined;
   isOn = true;
+  isInCall = false;
+  page = Object.assign(new EventTarget(), { visibilityState: 'visible' });
+  vi.stubGlobal('document', page);
   const track = { stop: () => (isOn = false), getSettings: () => ({ sampleRate: toldHz }) };
   const getUserMedia = (constraints: MediaStreamConstraints) => {
     asked = constraints;
@@ -106,4 +118,29 @@ test('a microphone that the browser cannot measure can be used, without a level'
   expect({ isOn, open: contexts.size }).toEqual({ isOn: true, open: 0 });
   microphone.close();
   expect(isOn).toBe(false);
+});
+
+test('a meter that the browser stops runs again at once, or when the page is visible after a phone call', async () => {
+  microphoneHz = SPEAKERS_HZ;
+  const microphone = await Microphone.open();
+  const [context] = [...contexts] as [Context];
+  const stop = () => {
+    context.state = 'interrupted';
+    context.dispatchEvent(new Event('statechange'));
+  };
+  stop();
+  expect(context.state).toBe('running');
+  isInCall = true;
+  stop();
+  isInCall = false;
+  page.visibilityState = 'hidden';
+  page.dispatchEvent(new Event('visibilitychange'));
+  expect(context.state).toBe('interrupted');
+  page.visibilityState = 'visible';
+  page.dispatchEvent(new Event('visibilitychange'));
+  expect(context.state).toBe('running');
+  microphone.close();
+  stop();
+  page.dispatchEvent(new Event('visibilitychange'));
+  expect(context.state).toBe('interrupted');
 });

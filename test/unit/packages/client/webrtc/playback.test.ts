@@ -265,3 +265,20 @@ test('a track that has ended, or was removed, is not played again', async () => 
   const { paused, plays } = element;
   expect({ blocked, paused, plays }).toEqual({ blocked: 0, paused: true, plays: 1 });
 });
+
+test('a boost that the browser has interrupted runs again when the page is visible again, or asks for a click', async () => {
+  add(2);
+  const context = contexts[0]!;
+  const show = async () => {
+    page.dispatchEvent(new Event('visibilitychange'));
+    await vi.advanceTimersByTimeAsync(600);
+  };
+  context.state = 'suspended';
+  Context.resume = () => new Promise(() => undefined);
+  await show();
+  expect({ blocked, isBlocked: playback.isBlocked }).toEqual({ blocked: 1, isBlocked: true });
+  Context.resume = run;
+  await show();
+  expect(context.state).toBe('running');
+  expect({ blocked, isBlocked: playback.isBlocked }).toEqual({ blocked: 1, isBlocked: false });
+});

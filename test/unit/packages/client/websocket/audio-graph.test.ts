@@ -164,3 +164,25 @@ test('a processor of a microphone runs until it is stopped', async () => {
   capture.port.dispatchEvent(new MessageEvent('message', { data: 'stop' }));
   expect(capture.process(block)).toBe(false);
 });
+
+test('a graph that the browser has stopped tells so again when the page is visible again', async () => {
+  const page = Object.assign(new EventTarget(), { visibilityState: 'visible' });
+  vi.stubGlobal('document', page);
+  Object.assign(globalThis.AudioContext.prototype, { addEventListener: () => undefined });
+  const { graph } = await record();
+  let blocked = 0;
+  graph.onBlocked(() => (blocked += 1));
+  const show = () => page.dispatchEvent(new Event('visibilitychange'));
+  show();
+  expect(blocked).toBe(0);
+  vi.spyOn(graph, 'isBlocked', 'get').mockReturnValue(true);
+  show();
+  expect(blocked).toBe(1);
+  page.visibilityState = 'hidden';
+  show();
+  expect(blocked).toBe(1);
+  page.visibilityState = 'visible';
+  graph.close();
+  show();
+  expect(blocked).toBe(1);
+});

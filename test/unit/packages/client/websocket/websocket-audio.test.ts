@@ -78,6 +78,7 @@ beforeEach(() => {
   class Data {
     close(): void {}
   }
+  vi.stubGlobal('document', new EventTarget());
   vi.stubGlobal('AudioWorkletNode', Node);
   vi.stubGlobal('AudioContext', Context);
   vi.stubGlobal('MediaStream', Array);
