@@ -94,7 +94,12 @@ export class WebRtcAudio implements RoomAudio {
    * @throws {RequestError} if the gateway refuses
    */
   applyMicrophone(): Promise<void> {
-    const turn = this.#speaking.then(() => this.#speakNow(this.#settings.microphone));
+    return this.#speak(() => this.#settings.microphone);
+  }
+
+  /** Sends a track after those that were given before: two at once would each get a producer. @throws {RequestError} */
+  #speak(track: () => MediaStreamTrack | null): Promise<void> {
+    const turn = this.#speaking.then(() => this.#speakNow(track()));
     this.#speaking = turn.catch(() => undefined); // told to this caller, not to the next
     return turn;
   }
@@ -109,8 +114,9 @@ export class WebRtcAudio implements RoomAudio {
         await this.applyMicrophone();
         return;
       }
-      this.#silence = openSilence();
-      await this.#speakNow(this.#silence.track);
+      const silence = openSilence();
+      this.#silence = silence;
+      await this.#speak(() => silence.track);
     } catch (error) {
       // A peer that may only listen has nothing to prove.
       if (!(error instanceof RequestError) || error.code !== 'forbidden') throw error;

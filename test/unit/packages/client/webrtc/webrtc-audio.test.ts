@@ -138,6 +138,20 @@ test('with a microphone that has ended, WebRTC proves itself by silence', async 
   expect(produced).toEqual([SILENCE]);
 });
 
+test('a microphone that is taken while WebRTC proves itself by silence gets no producer of its own', async () => {
+  const settings = await openAudio(trackIn('ended'));
+  const proven = audio.prove();
+  settings.microphone = trackIn('live');
+  const applied = audio.applyMicrophone();
+  await vi.waitFor(() => expect(produced).toEqual([SILENCE]), { timeout: 10_000 });
+  const replaced: unknown[] = [];
+  const replaceTrack = async ({ track }: object & { track?: unknown }) => void replaced.push(track);
+  answer.resolve({ id: 'p', track: SILENCE, replaceTrack });
+  await Promise.all([proven, applied]);
+  expect(produced).toEqual([SILENCE]);
+  expect(replaced).toEqual([settings.microphone]);
+});
+
 test('statistics that are asked for while the audio is closed are empty, also in a browser that never answers', async () => {
   await openAudio(trackIn('live'));
   const [stats, counters] = [audio.rtcStats(), audio.counters()];
