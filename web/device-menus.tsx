@@ -1,5 +1,6 @@
 import { useCallback, useEffect, useLayoutEffect, useState } from 'preact/hooks';
 import { areHidden, deviceNames } from './device-names.ts';
+import { listDevices } from './list-devices.ts';
 import type { Devices, MicrophoneState } from './page-state.ts';
 
 type Choose = (deviceId: string) => void;
@@ -20,9 +21,9 @@ export function DeviceMenus({
 }) {
   const [listed, setListed] = useState<readonly MediaDeviceInfo[]>([]);
   const list = useCallback(async () => {
-    const found = (await navigator.mediaDevices?.enumerateDevices()) ?? []; // none over plain HTTP
-    // Those in use have not gone.
-    setListed((before) => (areHidden(found) ? before : found));
+    const found = await listDevices();
+    // Otherwise those in use have not gone.
+    if (found && !areHidden(found)) setListed(found);
   }, []);
   const hasMicrophone = microphone !== 'off';
   useEffect(() => void list(), [list, hasMicrophone]);
