@@ -22,7 +22,7 @@ export function DeviceMenus({
   const [listed, setListed] = useState<readonly MediaDeviceInfo[]>([]);
   const list = useCallback(async () => {
     const found = await listDevices();
-    // Otherwise those in use have not gone.
+    // A list that fails or hides its ids does not say that devices have gone.
     if (found && !areHidden(found)) setListed(found);
   }, []);
   const hasMicrophone = microphone !== 'off';

@@ -168,7 +168,7 @@ export class PartylineClient {
       await this.#session.join(phase, room);
     } catch (error) {
       const { phase: now } = this.#session;
-      // A room whose audio was lost meanwhile is joined again.
+      // In the room before, or joining that again because its audio was lost.
       const isBack = phase.name === 'in_room' && 'wanted' in now && now.wanted === phase.wanted;
       const isInLobby = now.name === 'lobby' && phase.name !== 'in_room';
       if ((isBack || isInLobby) && this.#settings.microphone === microphone) {

@@ -60,7 +60,6 @@ export class Connection {
   readonly #handlers: ConnectionHandlers;
   readonly #listening = new AbortController();
   readonly #waiting = new Map<MessageId, Waiting>();
-  readonly #welcomeWithinMs: number;
   /** Runs until `welcome`, and then, if the client is in a room, until `joined`. */
   #welcomeTimer: number | undefined;
   #lastId = 0;
@@ -69,7 +68,7 @@ export class Connection {
   /** Error that answers no request: the reason of a close, unless another message follows, or no close does. */
   #held: { error: MessageOf<'error'>; timer: number } | undefined;
 
-  /** @param welcomeWithinMs time in which the gateway must admit the client, and in which it must tell what is in the client's room */
+  /** @param welcomeWithinMs time in which the gateway must admit the client */
   constructor(url: URL, welcomeWithinMs: number, handlers: ConnectionHandlers) {
     this.#handlers = handlers;
     this.#socket = new WebSocket(url);
@@ -79,8 +78,7 @@ export class Connection {
     this.#socket.addEventListener('close', (event) => this.#lose(this.#reasonOf(event)), {
       signal,
     });
-    this.#welcomeWithinMs = welcomeWithinMs;
-    this.#awaitGateway();
+    this.#awaitGateway(welcomeWithinMs);
   }
 
   /**
@@ -131,10 +129,10 @@ export class Connection {
   }
 
   /** Gives up the connection unless `#welcomeTimer` is ended in time. */
-  #awaitGateway(): void {
+  #awaitGateway(withinMs: number): void {
     this.#welcomeTimer = window.setTimeout(
       () => this.fail('The gateway did not answer.'),
-      this.#welcomeWithinMs,
+      withinMs,
     );
   }
 
@@ -188,7 +186,8 @@ export class Connection {
       } else waiting.resolve(message);
     } else if (message.type === 'welcome') {
       window.clearTimeout(this.#welcomeTimer);
-      if (message.room !== LOBBY) this.#awaitGateway();
+      // The `joined` of a large room takes as long as the answer to a join.
+      if (message.room !== LOBBY) this.#awaitGateway(REQUEST_TIMEOUT_MS);
       this.#handlers.welcomed(message);
     } else if (message.type === 'error') {
       const timer = window.setTimeout(() => this.#tellHeld(), CLOSE_FOLLOWS_WITHIN_MS);

@@ -174,7 +174,7 @@ export class Room {
     await this.apply((sound) => sound.applySettings()).catch(this.#tell);
   }
 
-  /** Sends the microphone's audio over the new transport as soon as that is open. The change is done before if nothing was sent over the old one. */
+  /** Sends the microphone's audio over the new transport as soon as that is open. If the client sends nothing over the old one, the gateway has changed over before that. */
   async #record(audio: RoomAudio, opened: Promise<void>): Promise<void> {
     try {
       await opened;
@@ -375,9 +375,15 @@ export class Room {
 
   /** Handles the failure of a change in the gateway, after its `joined`. */
   #changeFailedThere({ code, message }: { code: string; message: string }): void {
-    if (this.#next) this.#next.done.reject(new RequestError(code, message, true));
-    // The gateway still has the client on the transport that it had before it joined this room.
-    else if (code === 'media_lost' && !this.#hasGivenUp) this.#parts.handlers.mediaLost(message);
+    const next = this.#next;
+    this.#next = undefined;
+    next?.audio.close();
+    next?.done.reject(new RequestError(code, message, true));
+    if (!next && code === 'media_lost' && !this.#hasGivenUp) {
+      // The gateway still has the client on the transport that it had before it joined this room.
+      this.#transportThere = this.#audio.transport === 'webrtc' ? 'websocket' : 'webrtc';
+      this.#parts.handlers.mediaLost(message);
+    }
     this.#hasGivenUp = false;
   }
 

@@ -174,7 +174,8 @@ export class Session {
     }
     if (wanted) {
       const there = joined.consumers ? 'webrtc' : 'websocket';
-      void this.#join(connection, wanted, undefined, there);
+      const isThere = joined.room === wanted.room;
+      void this.#join(connection, wanted, undefined, isThere ? there : undefined);
     } else {
       this.#enter({ name: 'lobby', connection });
       leaveQuietly(connection);
@@ -190,6 +191,7 @@ export class Session {
     if (message.type === 'configured' || message.type === 'media_changed') {
       this.#hearMute(message.mute);
     }
+    if (message.type === 'media_restarted' && phase.name !== 'in_room') this.#lostBefore();
     if (phase.name !== 'in_room') return;
     if (message.type === 'media_restarted') this.#joinAgain(phase);
     if (message.type === 'left') {
@@ -247,16 +249,14 @@ export class Session {
     const joining: Joining = { name: 'joining', connection, wanted, isAsked, ...before };
     this.#enter(joining);
     let room: Room | undefined;
-    // Any change of phase meanwhile (left, closed, connection lost) has dealt with the wanted room,
-    // too.
+    // Any other phase meanwhile (left, closed, lost) has dealt with the wanted room, too.
     const isStale = () => (room ? room !== roomOf(this.#phase) : joining !== this.#phase);
     try {
       const transport = this.#parts.chooser.present;
       const openAudio = await loadAudio(transport);
       if (isStale()) return;
       joining.isAsked = true;
-      // The gateway would begin a change of transport, and send nothing over WebRTC until it hears
-      // the client there.
+      // Otherwise the gateway begins a change, and sends nothing until it hears the client there.
       if (there === 'websocket' && transport === 'webrtc') leaveQuietly(connection);
       const joined = await askForPlace(connection.request, wanted.room, transport);
       if (isStale()) return;

@@ -4,8 +4,8 @@ import { retryDelayMs } from '../retry.ts';
 import { delay } from './delay.ts';
 
 /**
- * Types of requests that are repeated. mediasoup-client cannot connect a transport twice. Without the others a peer stays silent here, or a path
- * counts as lost. A mute is not repeated: the next one may have been sent meanwhile.
+ * Types of requests that are repeated. mediasoup-client cannot connect a transport twice; without `resume_consumer` a peer stays silent here, and
+ * without `restart_ice` a path counts as lost. A mute is not repeated: the next one may have been sent meanwhile.
  */
 const REPEATED: ReadonlySet<string> = new Set([
   'connect_transport',

@@ -141,9 +141,10 @@ beforeEach(async () => {
 });
 afterEach(() => {
   client.close();
-  if (vi.getTimerCount() > 0) throw new Error('A timer is left.');
+  const timers = vi.getTimerCount();
   vi.useRealTimers();
   vi.unstubAllGlobals();
+  if (timers > 0) throw new Error('A timer is left.');
 });
 
 const UNLOADED = 'The browser could not load decoder-worker.js.';
@@ -255,6 +256,29 @@ test('a place that the gateway keeps by WebRTC, because the audio over the WebSo
   await vi.advanceTimersByTimeAsync(1000);
   expect(Line.place).toEqual({ room: 'kitchen', kind: 'websocket' });
   expect(client.state).toMatchObject({ name: 'in_room', transport: 'websocket' });
+});
+
+test('a place over the WebSocket of which the client was not told is left once its change to WebRTC has failed', async () => {
+  await open(['webrtc']);
+  Line.place = { room: 'kitchen', kind: 'websocket' };
+  Line.onChange = () => undefined;
+  await client.join('kitchen');
+  await vi.advanceTimersByTimeAsync(10_000);
+  failChange();
+  await vi.advanceTimersByTimeAsync(1000);
+  expect(Line.requests).toEqual(['join kitchen webrtc', 'leave', 'join kitchen webrtc']);
+  expect(Line.place).toEqual({ room: 'kitchen', kind: 'webrtc' });
+});
+
+test('a media worker that is lost while the client moves to another room, which is refused: the room before is joined again', async () => {
+  await open(['webrtc']);
+  await client.join('kitchen');
+  const refused = client.join('closed shop');
+  Line.last.say({ type: 'media_restarted' });
+  await expect(refused).rejects.toMatchObject({ code: 'forbidden' });
+  await vi.advanceTimersByTimeAsync(100);
+  const joins = ['kitchen', 'closed shop', 'kitchen'].map((room) => `join ${room} webrtc`);
+  expect(Line.requests).toEqual(joins);
 });
 
 /** Opens a client that speaks over WebRTC, and finds no path; its change to the WebSocket fails in the browser, and goes on in the gateway. */
