@@ -29,7 +29,10 @@ const MODELS: Record<string, Model> = {
   Service,
 };
 
-type Probe = { httpGet: { path: string; port: string } };
+type Probe = {
+  httpGet: { path: string; port: string };
+  terminationGracePeriodSeconds?: number;
+};
 type Container = {
   image: string;
   args?: string[];
@@ -214,6 +217,7 @@ describe('kubernetes/', () => {
     const http = { path: '/healthz', port: 'http' };
     expect(container.startupProbe.httpGet).toEqual(http);
     expect(container.livenessProbe.httpGet).toEqual(http);
+    expect(container.livenessProbe.terminationGracePeriodSeconds).toBe(10);
     expect(container.ports.map((port) => port.name)).toContain('http');
     expect(container.securityContext).toEqual({
       allowPrivilegeEscalation: false,
