@@ -171,7 +171,10 @@ const TimingsSchema = Type.Object(
         1000,
         'Interval at which a gateway process or usage worker tells the process that started it that it runs',
       ),
-      checkEveryMs: ms(1000, 'Interval at which that process counts silence; ten end the other'),
+      checkEveryMs: ms(
+        1000,
+        'Interval at which a process checks that its child has told it so; ten silent checks end the child',
+      ),
       firstRestartMs: ms(1000, 'Delay before a process that ended is started again; doubles'),
       longestRestartMs: ms(30_000, 'Longest such delay'),
       steadyAfterMs: ms(60_000, 'Life after which the delay begins anew'),

@@ -65,7 +65,7 @@ export async function startWorker(
 
 /**
  * Lets a worker take no job for a while after each error: if Redis refuses to hand it one, BullMQ 6.7 asks again at once, thousands
- * of times a second. Jobs that it has go on.
+ * of times a second. Jobs that it has go on; BullMQ reports none of their errors while it pauses.
  */
 function pauseAfterErrors(worker: Worker, pauseMs: number): void {
   let timer: NodeJS.Timeout | undefined;

@@ -20,7 +20,7 @@ export function startUsageWorker(
       command: [PROGRAM],
       environment,
       endSignal: 'SIGTERM',
-      // It tells nothing but that it runs.
+      // Its only message is that it runs. Without a listener there is no channel, and no watch.
       onMessage: () => {},
       timings: timings.processes,
     },

@@ -108,10 +108,7 @@ export class Cluster {
       onForgotten: () => {
         cluster.#links.forEach((link) => link.rewrite());
         rewrite().catch((fault: unknown) =>
-          log.error(
-            { err: fault },
-            'redis lost the entries of this node; format and key not rewritten',
-          ),
+          log.error({ err: fault }, 'redis lost this node; format and key not rewritten'),
         );
       },
     };
