@@ -20,7 +20,7 @@ export const wayWords = ({ transport, isInterrupted }: InRoom) =>
 export function inRoomWords({ peers, trouble }: InRoom, isTrial: boolean): string {
   if (trouble !== undefined) return trouble;
   if (isTrial) return ECHO_WORDS;
-  if (peers.size === 0) return 'You are alone in the room.';
+  if (peers.size === 0) return 'You are in the room, alone.';
   return `You are in the room with ${peers.size === 1 ? 'one other' : `${peers.size} others`}.`;
 }
 
