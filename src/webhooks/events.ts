@@ -20,7 +20,7 @@ export type PresentPeer = WebhookRoom & { peer: string; kind: PeerKind };
 /** A change of state, with the events that are due if it is new. */
 export type Change =
   | (PresentPeer & { op: 'leave'; peerEvent: WebhookEvent; roomEvent: WebhookEvent })
-  /** A join. `endEvent` is sent before the other events if the peer had left meanwhile and nobody else is in the room. */
+  /** Join of a peer. `endEvent` is sent first if the peer had left in the meantime and the room has no other peer. */
   | (PresentPeer & {
       op: 'join';
       peerEvent: WebhookEvent;
