@@ -136,13 +136,14 @@ test('what a client sends behind marks is held up to 3 s of sound, and the rest 
   input.close();
 });
 
+const PCM_16_KHZ = { codec: 'pcm_s16le', rateHz: 16_000, channels: 1 } as const;
+
 /** Audio levels (-dBov) of what is heard of samples, whose messages may end within a sample. */
 function openSamples() {
-  const declared = { codec: 'pcm_s16le', rateHz: 16_000, channels: 1 } as const;
-  const { input, faults } = openInput(() => true, declared);
+  const { input, faults } = openInput(() => true, PCM_16_KHZ);
   const levels: number[] = [];
   input.attach((_packet, _samples, level) => void levels.push(level));
-  const bytes = Buffer.concat(sampleTone(declared, 300, 0.05, 4000));
+  const bytes = Buffer.concat(sampleTone(PCM_16_KHZ, 300, 0.05, 4000));
   const startMs = performance.now();
   /** Calls back with the messages between two times, ms, each of 1365 bytes. */
   const eachBetween = (
@@ -179,7 +180,7 @@ test('refuse(): what was refused before a mark does not shift samples of the for
   await vi.waitFor(() => expect(levels.length).toBeGreaterThan(40));
   input.refuse(Buffer.alloc(1365));
   input.mark();
-  input.reopen({ declared: { codec: 'pcm_s16le', rateHz: 16_000, channels: 1 } });
+  input.reopen({ declared: PCM_16_KHZ });
   input.passMark();
   levels.length = 0;
   eachBetween(0, 1000, (message, atMs) => receive(message, atMs + 1100));
@@ -192,8 +193,7 @@ test('refuse(): what was refused before a mark does not shift samples of the for
 test('the rest of a frame from before a pause of 1.5 s is not heard after it', async () => {
   const { input, levels, faults } = openSamples();
   const startMs = performance.now();
-  const format = { codec: 'pcm_s16le', rateHz: 16_000, channels: 1 } as const;
-  const word = sampleTone(format, 300, 0.2, 210, 30);
+  const word = sampleTone(PCM_16_KHZ, 300, 0.2, 210, 30);
   for (const [i, message] of word.entries()) input.receive(message, startMs + 30 * i);
   await vi.waitFor(() => expect(levels).toHaveLength(10));
   for (let i = 0; i < 4; i += 1) input.receive(Buffer.alloc(960), startMs + 1710 + 30 * i);
@@ -205,9 +205,8 @@ test('the rest of a frame from before a pause of 1.5 s is not heard after it', a
 test('samples in pieces of 1 s, one of them 0.7 s late: nothing is left out', async () => {
   const { input, levels, faults } = openSamples();
   const startMs = performance.now();
-  const format = { codec: 'pcm_s16le', rateHz: 16_000, channels: 1 } as const;
   // 1.01 s, so that each ends within a frame.
-  const pieces = sampleTone(format, 300, 0.2, 4040, 1010);
+  const pieces = sampleTone(PCM_16_KHZ, 300, 0.2, 4040, 1010);
   const atMs = [1010, 2020, 3730, 4040];
   for (const [i, piece] of pieces.entries()) input.receive(piece, startMs + atMs[i]!);
   await vi.waitFor(() => expect(levels).toHaveLength(202));
