@@ -13,6 +13,7 @@ import type { TestRedis } from '../support/redis.ts';
 import { keepPlaying, opusTone, peakHz, play, lastSecondOf } from '../support/sound.ts';
 import { standStill } from '../support/stand-still.ts';
 import { useStack } from '../support/use-stack.ts';
+import { ignoredRoomEvents } from '../support/room-events.ts';
 
 const { openNodes, openGateway, openRedis, openStore, enter, cleanUps } = useStack();
 
@@ -178,13 +179,7 @@ async function openBareNode(redis: TestRedis, changed: TimingOverrides = {}) {
   const store = await Redis.connect({ url: redis.url }, silentLog, own.redis);
   cleanUps.push(() => store.close());
   const cluster = await Cluster.open(store, { clusterKey: '', pipes }, silentLog, own);
-  const events = {
-    onPeers: () => {},
-    onProducer: async () => {},
-    onProducerClosed: () => {},
-    onShared: () => {},
-    onRelayed: () => {},
-  };
+  const events = ignoredRoomEvents();
   return { store, cluster, events, link: await cluster.openRoom(1, 'a', events, silentLog) };
 }
 

@@ -7,6 +7,7 @@ import { roomStateKey } from '../../src/store/keys.ts';
 import { eventually, silentLog } from '../support/gateway.ts';
 import { watchSlowness } from '../support/slowness.ts';
 import { useStack } from '../support/use-stack.ts';
+import { ignoredRoomEvents } from '../support/room-events.ts';
 
 const { openRedis, openStore, cleanUps } = useStack();
 
@@ -21,13 +22,7 @@ const timings = timingsWith({
   nodes: { beatEveryMs: 100, deadAfterMs: 60_000 },
 });
 
-const events = {
-  onPeers: () => {},
-  onProducer: async () => {},
-  onProducerClosed: () => {},
-  onShared: () => {},
-  onRelayed: () => {},
-};
+const events = ignoredRoomEvents();
 
 test.each(['hangs', 'refuses writes', 'restarts'] as const)(
   'a Redis that %s: a line a second for all rooms, whose states it has within a second of its return',

@@ -10,6 +10,7 @@ import { roomStateKey } from '../../../src/store/keys.ts';
 import type { Redis } from '../../../src/store/redis.ts';
 import { FORMAT } from '../../../src/store/state-format.ts';
 import type { ChannelListener } from '../../../src/store/subscriber.ts';
+import { ignoredRoomEvents } from '../../support/room-events.ts';
 
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
@@ -67,13 +68,7 @@ function openNode() {
     sharedLog,
     timings: DEFAULT_TIMINGS.pipes,
   });
-  const events = {
-    onPeers: () => {},
-    onProducer: async () => {},
-    onProducerClosed: () => {},
-    onShared: () => {},
-    onRelayed: () => {},
-  };
+  const events = ignoredRoomEvents();
   const openRoom = async (room: string) => {
     const link = new RoomLink(partsOf(room), events, () => {});
     await link.open();
