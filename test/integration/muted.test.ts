@@ -1,8 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { Application } from 'libopus-wasm';
 import { describe, expect, test } from 'vitest';
 import type { TestClient } from '../support/client.ts';
 import { eventually } from '../support/gateway.ts';
-import { opusTone } from '../support/sound.ts';
+import { encodeOpus, tone } from '../support/sound.ts';
 import { useStack } from '../support/use-stack.ts';
 import { WebRtcClient } from '../support/webrtc-client.ts';
 
@@ -114,7 +115,8 @@ test('a browser that unmutes itself while Redis is away is heard on another node
   );
   await listener.hear();
   const producer_id = await browser.produce();
-  browser.talk(await opusTone(440, 0.3, 1000));
+  const silk = { application: Application.Voip, bitrate: 16_000 };
+  browser.talk(await encodeOpus(tone(440, 0.3, 1000), 20, silk));
   const heard = () => [bob.frames.length, listener.heard.length];
   const isHeardAfter = (before: number[]) =>
     eventually('she is heard', () => heard().every((count, i) => count > before[i]! + 10));
@@ -134,6 +136,6 @@ test('a browser that unmutes itself while Redis is away is heard on another node
   await alice.ask({ type: 'resume_producer', producer_id }, 'producer_resumed');
   await isHeardAfter(before);
   const [toBob = 0, toCarol = 0] = heard().map((count, i) => count - before[i]!);
-  // The mixer gives the first 120 ms to decoders alone.
+  // The mixer gives the first 120 ms of SILK to decoders alone.
   expect(toCarol - toBob).toBeGreaterThan(3);
 });
