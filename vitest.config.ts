@@ -81,9 +81,7 @@ const HEARING = [
   'faults',
   'hostile-streams',
   'leaks',
-  'media-workers',
   'resume',
-  'stalls',
 ].map((name) => `test/integration/${name}.test.ts`);
 
 /** Tests that measure how much mixing this machine can do in time, and need its cores for themselves. */
@@ -103,7 +101,6 @@ const SIMULATIONS = [
   'detector.unknown-formats',
   'double-talk',
   'dtx',
-  'entries',
   'foreign-shapes',
   'format-guard',
   'formats',
@@ -115,7 +112,6 @@ const SIMULATIONS = [
   'input.opus-of-clients',
   'input.rate-changes',
   'latency',
-  'lossy-speech',
   'meter',
   'network',
   'pacer',
@@ -124,7 +120,6 @@ const SIMULATIONS = [
   'spoken-words',
   'switching',
   'time-stretch',
-  'turns',
   'vorbis',
   'wav',
 ].map((name) => `test/unit/**/${name}.test.ts`);
@@ -139,10 +134,16 @@ const MOCKING = [
   'web/visit',
 ].map((name) => `test/unit/${name}.test.ts`);
 
-/** The longest of these, which run with the long tests: each takes half a minute or more. */
-const LONG_SIMULATIONS = ['decoded-formats', 'detector', 'mixing/playout', 'spaced-words'].map(
-  (name) => `test/unit/**/${name}.test.ts`,
-);
+/** The longest of these, which run with the long tests. */
+const LONG_SIMULATIONS = [
+  'audio/entries',
+  'audio/lossy-speech',
+  'audio/turns',
+  'decoded-formats',
+  'detector',
+  'mixing/playout',
+  'spaced-words',
+].map((name) => `test/unit/**/${name}.test.ts`);
 
 /** Long tests that hear sound, or open browsers, and measure neither so finely that another beside them would matter. */
 const LONG_SOUND = [
@@ -153,7 +154,10 @@ const LONG_SOUND = [
   'desktop',
   'examples',
   'lan',
+  'media-workers',
+  'moving',
   'spread-room',
+  'stalls',
 ].map((name) => `test/long/${name}.test.ts`);
 
 /** Long tests that start real processes, listen to no sound, and wait most of the time. */
