@@ -26,7 +26,7 @@ const connect = (url: string, apiKey: string) =>
 describe('a gateway that runs', () => {
   let gateway: GatewayProcess;
   beforeAll(async () => {
-    const processes = { firstRestartMs: 100, aliveEveryMs: 100, checkEveryMs: 1000 };
+    const processes = { firstRestartMs: 100, aliveEveryMs: 100, checkEveryMs: 300 };
     gateway = await GatewayProcess.start(timingsOf({ processes }));
   });
   afterAll(() => gateway.dispose());
@@ -76,7 +76,7 @@ describe('a gateway that runs', () => {
     await eventually('another runs', () => workers().length === before.length + 1, 30_000);
     await untilEnded([hanging]);
     expect(gateway.logged('process hangs; killed')).toMatchObject([
-      { process: 'usage worker', silentMs: 10_000 },
+      { process: 'usage worker', silentMs: 3000 },
     ]);
   });
 
