@@ -36,6 +36,7 @@ const WAITING = [
   'redis-clock',
   'redis-end',
   'redis-memory',
+  'redis-silence',
   'redis-start',
   'resume-elsewhere',
   'resume-limits',

@@ -98,6 +98,10 @@ const TimingsSchema = Type.Object(
         'Delay told to a client that is refused because Redis is disconnected, and before a missed change of an account is applied',
       ),
       clockEveryMs: ms(5000, 'Interval at which a process looks at the clock of Redis'),
+      askEveryMs: ms(
+        1000,
+        'Interval at which connections are asked for a sign of life; five without an answer make one suspect',
+      ),
       longestReconnectMs: ms(1000, 'Longest delay between attempts to connect'),
       sentinelEveryMs: ms(1000, 'Interval at which sentinels are asked where the primary is'),
       sentinelWithinMs: ms(1000, 'Time that a sentinel has to answer, and the primary to accept'),

@@ -62,6 +62,10 @@ export function dropLateSocket(client: Endable): void {
 }
 
 type ClientOptions = {
+  /** Name of the connection at Redis; by default none. */
+  name?: string;
+  /** Time that Redis has to accept a connection, ms; by default 5 s. */
+  connectWithinMs?: number;
   /** True to keep commands while Redis is disconnected, instead of failing them. */
   isPatient?: boolean;
   /** Returns true to try again after `retries` failed attempts to connect; by default always. */
@@ -83,17 +87,18 @@ const template = createClient({
 export function newRedisClient(
   address: ServerAddress,
   { longestReconnectMs }: Timings['redis'],
-  { isPatient = false, mayRetry = () => true }: ClientOptions = {},
+  { name, connectWithinMs, isPatient = false, mayRetry = () => true }: ClientOptions = {},
 ) {
-  const reconnectStrategy = (retries: number, fault: Error) =>
-    mayRetry(retries) ? Math.min(50 * 2 ** retries, longestReconnectMs) : fault;
+  const socket = {
+    reconnectStrategy: (retries: number, fault: Error) =>
+      mayRetry(retries) ? Math.min(50 * 2 ** retries, longestReconnectMs) : fault,
+    ...(connectWithinMs && { connectTimeout: connectWithinMs }),
+  };
   return template.duplicate({
     ...('url' in address
-      ? { url: address.url, socket: { reconnectStrategy } }
-      : {
-          ...address.login,
-          socket: { path: address.socketPath, tls: false, reconnectStrategy },
-        }),
+      ? { url: address.url, socket }
+      : { ...address.login, socket: { ...socket, path: address.socketPath, tls: false } }),
+    ...(name && { name }),
     disableOfflineQueue: !isPatient,
     commandsQueueMaxLength: MAX_QUEUED_COMMANDS,
   });

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import type { FastifyBaseLogger } from 'fastify';
 import { ErrorReply } from 'redis';
 import type { Timings } from '../../config/timings.ts';
@@ -11,6 +12,7 @@ import {
   type RedisAddress,
   type ServerAddress,
 } from './client.ts';
+import { ConnectionWatch, type WatchedConnection } from './connection-watch.ts';
 import { KEY_PREFIX, WRITE_CHECK } from './keys.ts';
 import { PrimaryTunnel } from './primary-tunnel.ts';
 import { logOnceASecond } from '../log-once-a-second.ts';
@@ -38,6 +40,8 @@ export class Redis {
   readonly #client: Client;
   readonly #logUnanswered: (fault: unknown) => void;
   readonly #subscriber: Subscriber;
+  readonly #watch: ConnectionWatch;
+  readonly #watched: WatchedConnection;
   readonly #timings: Timings['redis'];
   #replies = 0;
 
@@ -53,6 +57,9 @@ export class Redis {
     this.#tunnel = tunnel;
     this.#client = client;
     this.#subscriber = subscriber;
+    this.#watch = new ConnectionWatch(address, timings, log);
+    this.#watched = this.#watch.add(client);
+    subscriber.beWatched(this.#watch);
     this.#logUnanswered = logOnceASecond(log, 'redis did not answer', 'warn');
     this.#timings = timings;
   }
@@ -91,6 +98,7 @@ export class Redis {
     let isConnected = false;
     let hasConnected = false;
     const client = newRedisClient(access.address, timings, {
+      name: newName('commands'),
       mayRetry: (retries) => hasConnected || retries < FIRST_RETRIES,
     });
     client.on('error', (fault: unknown) => {
@@ -103,7 +111,7 @@ export class Redis {
       log.info('redis connected');
     });
     await connectClient(client, waiting);
-    const subscribing = client.duplicate();
+    const subscribing = client.duplicate({ name: newName('subscriptions') });
     try {
       const subscriber = await within(Subscriber.open(subscribing, client, log), waiting);
       return new Redis(access, client, subscriber, log, timings);
@@ -145,7 +153,9 @@ export class Redis {
     });
     try {
       // The client's own time-out covers only commands that it has not sent yet.
-      const reply = await Promise.race([commands(this.#client), late.promise]);
+      const running = commands(this.#client);
+      void this.#watched.awaitAnswer(running);
+      const reply = await Promise.race([running, late.promise]);
       this.#replies += 1;
       return reply;
     } catch (cause) {
@@ -214,6 +224,7 @@ export class Redis {
 
   /** Waits for pending commands, such as releases of leases, but not for a Redis that is disconnected. */
   async close(): Promise<void> {
+    this.#watch.close();
     this.#subscriber.close();
     dropLateSocket(this.#client);
     const late = Promise.withResolvers<void>();
@@ -223,13 +234,17 @@ export class Redis {
       late.resolve();
     }, this.#timings.commandTimeoutMs);
     try {
-      await Promise.race([this.#client.close(), late.promise]);
+      // It is closed for a moment while its connection is replaced.
+      if (this.#client.isOpen) await Promise.race([this.#client.close(), late.promise]);
     } finally {
       clearTimeout(giveUp);
       this.#tunnel?.close();
     }
   }
 }
+
+/** Returns a name for a connection at Redis, for operators and for {@link ConnectionWatch}. */
+const newName = (purpose: string) => `partyline-${purpose}-${randomUUID()}`;
 
 const unreachable = (address: RedisAddress, cause: unknown) =>
   new Error(`Redis at ${nameOf(address)} cannot be reached`, { cause });

@@ -1,5 +1,6 @@
 import type { FastifyBaseLogger } from 'fastify';
 import { type Client, endClient } from './client.ts';
+import type { ConnectionWatch, WatchedConnection } from './connection-watch.ts';
 
 const RETRY_AFTER_MS = 200;
 
@@ -15,6 +16,7 @@ export class Subscriber {
   readonly #client: Client;
   readonly #commands: Client;
   readonly #log: FastifyBaseLogger;
+  #watched: WatchedConnection | undefined;
   readonly #channels = new Map<string, Set<ChannelListener>>();
 
   /** Channels that are not subscribed yet. */
@@ -53,6 +55,11 @@ export class Subscriber {
     this.#client.ping().catch((fault: unknown) => {
       this.#log.warn({ err: fault }, 'redis subscription connection lost');
     });
+  }
+
+  /** Has its connection watched from now on; each message is a sign of life. */
+  beWatched(watch: ConnectionWatch): void {
+    this.#watched = watch.add(this.#client);
   }
 
   /** Resolves when the channel is subscribed: if Redis is disconnected, after the reconnect. */
@@ -110,6 +117,7 @@ export class Subscriber {
   }
 
   readonly #onMessage = (message: string, channel: string): void => {
+    this.#watched?.answered();
     for (const { onMessage } of this.#channels.get(channel) ?? []) onMessage(message);
   };
 

@@ -3,6 +3,7 @@ import type { TestClient } from '../support/client.ts';
 import { eventually } from '../support/gateway.ts';
 import { Hosts } from '../support/hosts.ts';
 import { GatewayProcess } from '../support/process.ts';
+import { watchSlowness } from '../support/slowness.ts';
 import { keepPlaying, opusTone } from '../support/sound.ts';
 import { useStack } from '../support/use-stack.ts';
 
@@ -79,6 +80,22 @@ describe.skipIf(!Hosts.arePossible)('two nodes on machines of their own', () => 
     const from = bob.messages.length;
     hosts.setRedisLink(0, 'up');
     expect(await bob.next('peer_joined', from)).toMatchObject({ peer: 'alice' });
+    await eventually('sound', () => both(isHeardWell));
+    expect(typesOf(alice)).not.toContain('peer_left');
+  });
+
+  test('all packets between one and Redis are lost for 30 s: its peer is there again within 8 s, not when TCP tries again', async () => {
+    hosts.setRedisLoss(0, 'all');
+    const cutMs = performance.now();
+    expect(await bob.next('peer_left')).toMatchObject({ peer: 'alice' });
+    const slowness = await watchSlowness();
+    // TCP has tried after 27 s, and will again after 53 s.
+    await sleep(cutMs + 30_000 - performance.now());
+    const from = bob.messages.length;
+    const backMs = performance.now();
+    hosts.setRedisLoss(0, 'none');
+    expect(await bob.next('peer_joined', from, 60_000)).toMatchObject({ peer: 'alice' });
+    expect(performance.now() - backMs).toBeLessThan(8000 * (await slowness()));
     await eventually('sound', () => both(isHeardWell));
     expect(typesOf(alice)).not.toContain('peer_left');
   });

@@ -78,6 +78,19 @@ export class Hosts {
     ip('-n', nameOf(host), 'link', 'set', 'redis', state);
   }
 
+  /** Loses all packets between a host and Redis, of which neither is told, or none any more. */
+  setRedisLoss(host: number, loss: 'all' | 'none'): void {
+    for (const [network, address, device] of [
+      [['-n', nameOf(host)], this.addressOfRedis(host), 'redis'],
+      [[], this.addressOfRedisClient(host), linkHere(host, 'redis')],
+    ] as const) {
+      const neighbour = [address, 'dev', device];
+      const nobody = ['lladdr', '02:00:00:00:00:01', 'nud', 'permanent'];
+      if (loss === 'all') ip(...network, 'neigh', 'replace', ...neighbour, ...nobody);
+      else ip(...network, 'neigh', 'del', ...neighbour);
+    }
+  }
+
   close(): void {
     for (let host = 0; host < this.#count; host += 1) {
       // The kernel takes a namespace's links away only after its last process.

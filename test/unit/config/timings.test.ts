@@ -53,6 +53,7 @@ test('the defaults are those of the product', () => {
       commandTimeoutMs: 1500,
       retryAfterMs: 2000,
       clockEveryMs: 5000,
+      askEveryMs: 1000,
       longestReconnectMs: 1000,
       startWithinMs: 8000,
       reportLoadingMs: 3000,

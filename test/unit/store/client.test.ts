@@ -137,6 +137,23 @@ describe('newRedisClient()', () => {
     }
   });
 
+  test('a name is told to Redis, and a duplicate may have another', async () => {
+    const { said, openTcp } = openServers();
+    const client = connect({ url: `redis://127.0.0.1:${await openTcp()}` }, { name: 'ada' });
+    await expect.poll(() => said).toEqual(['HELLO 3 SETNAME ada']);
+    const duplicate = client.duplicate({ name: 'bob' });
+    duplicate.on('error', () => {});
+    duplicate.connect().catch(() => {});
+    cleanUps.push(() => duplicate.destroy());
+    await expect.poll(() => said).toEqual(['HELLO 3 SETNAME ada', 'HELLO 3 SETNAME bob']);
+  });
+
+  test('a client with a limit of the time to connect', () => {
+    const limits = { connectWithinMs: 7 };
+    const client = newRedisClient({ url: 'redis://127.0.0.1' }, DEFAULT_TIMINGS.redis, limits);
+    expect(client.options).toMatchObject({ socket: { connectTimeout: 7 } });
+  });
+
   test('a client that may not try again ends with the fault', async () => {
     const { openTcp } = openServers();
     const port = await openTcp();
