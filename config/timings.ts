@@ -63,6 +63,10 @@ const TimingsSchema = Type.Object(
       lockMs: ms(30_000, 'Time after which the job of a dead worker is taken up by another'),
       stopMs: ms(8000, 'Time that a worker has to end on a signal'),
       retryAfterMs: ms(1000, 'Time for which a worker takes no job after an error of Redis'),
+      silentMs: ms(
+        12_000,
+        'Time without a byte from Redis after which a worker connects again; BullMQ waits for a job for up to 10 s',
+      ),
     }),
     nodes: durations({
       beatEveryMs: ms(1000, 'Interval of the heartbeat of a node'),

@@ -20,16 +20,20 @@ export const workerOptions = (lockMs: number) => ({
   maxStalledCount: MAX_STALLED_COUNT,
 });
 
-/** Connections of a worker and its queue, which wait while Redis is disconnected. */
+/**
+ * Connections of a worker and its queue, which wait while Redis is disconnected, and are made again after a silence; so is the one that
+ * BullMQ duplicates. A command that Redis runs late changes nothing: jobs are added once, done by the owner of their lock, and repeatable.
+ */
 export function openConnections(
   address: ServerAddress,
-  timings: Timings['redis'],
+  timings: Timings,
   onFault: (fault: Error) => void,
 ) {
   const clients: ReturnType<typeof newRedisClient>[] = [];
   return {
     connect: () => {
-      const client = newRedisClient(address, timings, { isPatient: true });
+      const { silentMs } = timings.jobs;
+      const client = newRedisClient(address, timings.redis, { isPatient: true, silentMs });
       clients.push(client);
       const connection = createNodeRedisClient(client);
       // It reconnects by itself; an unhandled 'error' event would end the process.

@@ -57,7 +57,7 @@ export async function openUsageWorker(
   const usage = new UsageStore(redis);
   const name = randomUUID();
   const onFault = logFaults(log, 'usage worker failed; retrying');
-  const { connect, close: closeConnections } = openConnections(address, timings.redis, onFault);
+  const { connect, close: closeConnections } = openConnections(address, timings, onFault);
   const queue = new Queue<UsageJob>(USAGE_QUEUE, { connection: connect(), prefix: BULLMQ_PREFIX });
   queue.on('error', onFault);
   const sweep = async () => {

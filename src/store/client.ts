@@ -66,6 +66,11 @@ type ClientOptions = {
   name?: string;
   /** Time that Redis has to accept a connection, ms; by default 5 s. */
   connectWithinMs?: number;
+  /**
+   * Time without a byte after which a connection is ended, and made again, ms; by default it may be silent for good. It is for clients to
+   * which order does not matter: a Redis that hung runs what it was sent later than what is sent over the new connection.
+   */
+  silentMs?: number;
   /** True to keep commands while Redis is disconnected, instead of failing them. */
   isPatient?: boolean;
   /** Returns true to try again after `retries` failed attempts to connect; by default always. */
@@ -86,19 +91,21 @@ const template = createClient({
 /** Creates a client that is not connected yet. */
 export function newRedisClient(
   address: ServerAddress,
-  { longestReconnectMs }: Timings['redis'],
-  { name, connectWithinMs, isPatient = false, mayRetry = () => true }: ClientOptions = {},
+  { longestReconnectMs, askEveryMs }: Timings['redis'],
+  { name, connectWithinMs, silentMs, isPatient = false, mayRetry = () => true }: ClientOptions = {},
 ) {
   const socket = {
     reconnectStrategy: (retries: number, fault: Error) =>
       mayRetry(retries) ? Math.min(50 * 2 ** retries, longestReconnectMs) : fault,
     ...(connectWithinMs && { connectTimeout: connectWithinMs }),
+    ...(silentMs && { socketTimeout: silentMs }),
   };
   return template.duplicate({
     ...('url' in address
       ? { url: address.url, socket }
       : { ...address.login, socket: { ...socket, path: address.socketPath, tls: false } }),
     ...(name && { name }),
+    ...(silentMs && { pingInterval: askEveryMs }),
     disableOfflineQueue: !isPatient,
     commandsQueueMaxLength: MAX_QUEUED_COMMANDS,
   });

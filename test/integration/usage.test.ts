@@ -15,6 +15,7 @@ import { openUsageWorker, type UsageStep } from '../../workers/usage-jobs.ts';
 import { RedisClock } from '../../src/store/redis-clock.ts';
 import { eventually, silentLog } from '../support/gateway.ts';
 import { GatewayProcess, timingsOf } from '../support/process.ts';
+import { TestProxy } from '../support/proxy.ts';
 import type { TestRedis } from '../support/redis.ts';
 import { ACCOUNT, count, KEEP_DAYS, LONGEST_STEP_MS, NOW_MS, usageIn } from '../support/usage.ts';
 import { useStack } from '../support/use-stack.ts';
@@ -235,6 +236,31 @@ describe('usage workers', () => {
       if (what === 'hangs') redis.goOn();
       else await redis.restart();
       await eventually('the store takes minutes', () => takesMinutes(usage));
+      expect(await untilAllClosed(opened)).toEqual(ALL);
+    },
+  );
+
+  test.each(['after', 'before'] as const)(
+    'the connections of its queue are dead, as nobody says, since %s their first answer: it goes on over new ones',
+    async (since) => {
+      const opened = await openUsage();
+      const proxy = await TestProxy.open(opened.redis.url);
+      cleanUps.push(() => proxy.close());
+      const parts = await partsFor(opened.redis);
+      const options = optionsWith({ askEveryMs: 100 });
+      options.timings.jobs = { ...timings.jobs, silentMs: 1500 };
+      const url = proxy.url.replace('http:', 'redis:');
+      const worker = await openUsageWorker({ url }, parts, options);
+      cleanUps.push(() => worker.close());
+      const { accepted, open } = proxy.connections;
+      proxy.silence();
+      if (since === 'before') {
+        proxy.cut();
+        proxy.leadTo(opened.redis.url);
+        await eventually('all connect', () => proxy.connections.accepted >= accepted + open);
+      }
+      proxy.speak();
+      await writeMinutes(opened.usage);
       expect(await untilAllClosed(opened)).toEqual(ALL);
     },
   );

@@ -31,7 +31,7 @@ test('the defaults are those of the product', () => {
       requestTimeoutMs: 10_000,
       pagesEveryMs: 2000,
     },
-    jobs: { lockMs: 30_000, stopMs: 8000, retryAfterMs: 1000 },
+    jobs: { lockMs: 30_000, stopMs: 8000, retryAfterMs: 1000, silentMs: 12_000 },
     nodes: { beatEveryMs: 1000, deadAfterMs: 3000, answerWithinMs: 500 },
     pipes: {
       retryAfterMs: 1000,

@@ -148,10 +148,15 @@ describe('newRedisClient()', () => {
     await expect.poll(() => said).toEqual(['HELLO 3 SETNAME ada', 'HELLO 3 SETNAME bob']);
   });
 
-  test('a client with a limit of the time to connect', () => {
-    const limits = { connectWithinMs: 7 };
+  test('a client with a limit of its silence asks for signs of life, as does its duplicate', () => {
+    const limits = { connectWithinMs: 7, silentMs: 12_000 };
     const client = newRedisClient({ url: 'redis://127.0.0.1' }, DEFAULT_TIMINGS.redis, limits);
-    expect(client.options).toMatchObject({ socket: { connectTimeout: 7 } });
+    for (const { options } of [client, client.duplicate()]) {
+      expect(options).toMatchObject({
+        pingInterval: 1000,
+        socket: { connectTimeout: 7, socketTimeout: 12_000 },
+      });
+    }
   });
 
   test('a client that may not try again ends with the fault', async () => {
