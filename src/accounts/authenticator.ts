@@ -78,13 +78,13 @@ export class Authenticator {
 
   /**
    * Verifies an invitation; it is valid only while the key that made it is.
-   * @throws {PartylineError} `unauthorized`, `forbidden` unless the account is active, `rate_limited`, `overloaded`
+   * @returns the invitation and its account, which may be suspended or closed
+   * @throws {PartylineError} `unauthorized`, `rate_limited`, `overloaded`
    */
-  byInvite(invite: string, address: string): Promise<Invitation> {
+  byInvite(invite: string, address: string): Promise<Invitation & { account: Account }> {
     return this.#attempt(invite, tokenPart(invite), address, async () => {
       const invitation = await this.#invites.verify(invite);
-      requireActive({ account: await this.#findOwner(invitation.owner, 'invitation') });
-      return invitation;
+      return { ...invitation, account: await this.#findOwner(invitation.owner, 'invitation') };
     });
   }
 

@@ -104,8 +104,8 @@ export class RateLimits {
   }
 
   /**
-   * Counts an invitation that is exchanged for a token. Anyone with the link can do that, so it is counted apart from
-   * requests that carry a key.
+   * Counts an invitation that is exchanged for a token, or refused because its account is suspended. Anyone with the link can
+   * do that, so it is counted apart from requests that carry a key.
    * @throws {PartylineError} `rate_limited`, `overloaded`
    */
   async countRedemption(accountId: number, invite: string): Promise<void> {

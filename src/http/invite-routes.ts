@@ -78,6 +78,7 @@ export async function registerInviteRoutes(server: RestServer, parts: Parts): Pr
       const invitation = await authenticator.byInvite(invite, request.ip).catch(asNotFound);
       await limits.countRedemption(invitation.owner.accountId, invite);
       onKnown(request, invitation.owner.accountId);
+      requireActive(invitation);
       const { owner, room, publish, ttlSeconds } = invitation;
       const grant = { peer, rooms: [room], publish, ttl_seconds: ttlSeconds };
       return { ...(await tokens.issue(owner, grant)), peer, room };

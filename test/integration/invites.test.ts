@@ -149,6 +149,16 @@ describe('an invitation', () => {
     const me = await fetch(`${inUse.gateway.url}/api/me`, { headers: bearer(key) });
     expect(me.status).toBe(200);
   });
+
+  test('of a suspended account that is redeemed in a loop is refused without being looked up', async () => {
+    const { id, key } = await newAccount();
+    const link = await invite(key);
+    await asOperator('PATCH', String(id), { status: 'suspended' });
+    const answers = [];
+    for (let turn = 0; turn <= REQUESTS_PER_ACCOUNT; turn += 1) answers.push(await redeem(link));
+    expect(answers[0]).toMatchObject({ status: 403, body: { code: 'forbidden' } });
+    expect(answers.at(-1)).toMatchObject({ status: 429, body: { code: 'rate_limited' } });
+  });
 });
 
 describe('bad requests', () => {
