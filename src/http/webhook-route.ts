@@ -22,8 +22,8 @@ export function registerWebhookRoute(
     params: Type.Object({ id: Type.Integer({ minimum: 1 }) }),
     response: { 200: WaitingSchema },
   };
-  server.get('/api/admin/accounts/:id/webhook', { schema }, async (request) => {
-    await guard.operator(request);
+  const options = { schema, onRequest: guard.operator };
+  server.get('/api/admin/accounts/:id/webhook', options, async (request) => {
     const { id } = await accounts.getOrThrow(request.params.id);
     const { events, oldestMs, dropped } = await outbox.countOf(id);
     const oldest = oldestMs !== undefined && {

@@ -405,6 +405,10 @@ describe('/api/admin', () => {
     const admin = `${gateway.url}/api/admin/accounts`;
     expect((await rest(admin, 'operator-key-of-nobody')).status).toBe(401);
     expect((await rest(admin, gateway.apiKey)).status).toBe(401);
+    // The key comes first, whatever is wrong with the rest.
+    for (const path of ['/zero', '/zero/usage', '/zero/webhook']) {
+      expect((await rest(`${admin}${path}`, gateway.apiKey)).status).toBe(401);
+    }
     const keyless = await openGateway();
     expect((await rest(`${keyless.url}/api/admin/accounts`, OPERATOR_KEY)).status).toBe(403);
   });
