@@ -1,7 +1,9 @@
 import fastifySwagger from '@fastify/swagger';
 import fastifySwaggerUi from '@fastify/swagger-ui';
-import { TypeBoxValidatorCompiler, type TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
-import type { FastifyInstance } from 'fastify';
+import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
+import type { FastifyInstance, FastifySchemaCompiler } from 'fastify';
+import { type TSchema, Type } from 'typebox';
+import { Compile } from 'typebox/compile';
 import type { TLocalizedValidationError } from 'typebox/error';
 import { describeFaults } from '../protocol/schema-faults.ts';
 import { VERSION } from '../version.ts';
@@ -13,11 +15,40 @@ export type RestServer = ReturnType<typeof asRestServer>;
 export const asRestServer = (server: FastifyInstance) =>
   server
     .withTypeProvider<TypeBoxTypeProvider>()
-    // Fastify's default validator converts values of a wrong type instead of refusing them.
-    .setValidatorCompiler(TypeBoxValidatorCompiler)
+    .setValidatorCompiler(compileSchema)
     .setSchemaErrorFormatter((errors, where) => {
       return new Error(`${where}: ${describeFaults(errors as TLocalizedValidationError[])}.`);
     });
+
+/** A whole number as it is usually written. */
+const WHOLE_NUMBER = /^(0|[1-9]\d{0,14})$/;
+
+/**
+ * Compiles the schema of a part of a request. In a path or query a {@link WHOLE_NUMBER} is read as a number where the schema has
+ * one; nothing else is converted. The compilers of Fastify and TypeBox also take `7.9`, `0x7` and `true` for numbers, which would be
+ * those of other accounts.
+ */
+const compileSchema: FastifySchemaCompiler<TSchema> = ({ schema, httpPart }) => {
+  const validator = Compile(schema);
+  return (given: unknown) => {
+    const value = httpPart === 'body' ? given : readNumbers(schema, given);
+    return validator.Check(value) ? { value } : { error: validator.Errors(value) };
+  };
+};
+
+function readNumbers(schema: TSchema, given: unknown): unknown {
+  if (!Type.IsObject(schema)) return given;
+  const isNumber = (name: string, value: unknown) =>
+    Type.IsInteger(schema.properties[name]) &&
+    typeof value === 'string' &&
+    WHOLE_NUMBER.test(value);
+  return Object.fromEntries(
+    Object.entries(given as Record<string, unknown>).map(([name, value]) => [
+      name,
+      isNumber(name, value) ? Number(value) : value,
+    ]),
+  );
+}
 
 const bearer = (description: string) => ({ type: 'http', scheme: 'bearer', description }) as const;
 
