@@ -126,11 +126,15 @@ async function create(redis: Redis, accounts: Accounts): Promise<Account> {
   return created;
 }
 
-/** Returns the demo account in Redis. Earlier versions stored no id: theirs is nearly always the first account. */
+/**
+ * Returns the demo account in Redis, whose name and e-mail an operator may have changed. Earlier versions stored no id: theirs
+ * is nearly always the first account.
+ */
 async function findDemo(redis: Redis, accounts: Accounts): Promise<Account | undefined> {
   const id = await redis.run((client) => client.get(DEMO_ACCOUNT_ID));
-  const account = await accounts.find(id === null ? FIRST_ID : Number(id));
-  return account?.email === EMAIL ? account : undefined;
+  if (id !== null) return accounts.find(Number(id));
+  const first = await accounts.find(FIRST_ID);
+  return first?.email === EMAIL ? first : undefined;
 }
 
 /** Runs `work` while no other gateway does: gateways that start at the same moment would each create an account. */

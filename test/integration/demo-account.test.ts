@@ -173,6 +173,21 @@ test('one that the operator has closed stays closed, and no other is made', asyn
   expect(await accounts.list()).toHaveLength(1);
 });
 
+test('one whose e-mail the operator has changed is still the demo account: warned of, and closed for good', async () => {
+  const { redis, accounts } = await openAll();
+  const folder = await newFolder();
+  await open(redis, folder);
+  await accounts.update(1, { name: 'Ours', email: 'ops@example.com' });
+  expect((await open(redis, await newFolder())).demo).toMatchObject({ account: { id: 1 } });
+  const unwanted = { HOST: '0.0.0.0', DEMO_ACCOUNT: false };
+  expect((await open(redis, folder, unwanted)).warnings).toHaveLength(1);
+  await accounts.update(1, { status: 'closed' });
+  for (const each of [folder, await newFolder()]) {
+    expect(await open(redis, each, { HOST: '0.0.0.0' })).toEqual({ demo: undefined, warnings: [] });
+  }
+  expect(await accounts.list()).toHaveLength(1);
+});
+
 test('where others reach the node it is warned of, also when it is not wanted any more, until it is closed', async () => {
   const { redis, accounts } = await openAll();
   const folder = await newFolder();
