@@ -262,7 +262,7 @@ describe('a container', () => {
     expect(heardHz).toBe(sentHz);
     await speaker.close();
     await client.ask({ type: 'join', room: 'b', media: 'webrtc' }, 'joined');
-    const inPod = 'kubectl --namespace partyline exec deploy/gateway -- ';
+    const inPod = 'kubectl --namespace partyline exec -it deploy/gateway -- ';
     const [command = ''] = commandsOf('accounts.md').filter((each) => each.startsWith(inPod));
     const create = ['sh', '-euc', command.slice(inPod.length)];
     expect(exitCodeOf(alone(settings, create))).toBe(0);

@@ -160,7 +160,8 @@ describe('kubernetes/', () => {
 
   test('the printed accounts command names a workload that there is', () => {
     const [command = ''] = commandsOf('accounts.md').filter((each) => each.startsWith('kubectl'));
-    const [, namespace, name = ''] = /--namespace (\S+) exec deploy\/(\S+) --/.exec(command) ?? [];
+    const [, namespace, name = ''] =
+      /--namespace (\S+) exec -it deploy\/(\S+) --/.exec(command) ?? [];
     expect(find('Deployment', name).metadata.namespace).toBe(namespace);
   });
 
