@@ -137,7 +137,9 @@ export const COMMANDS: Record<string, Command> = {
   },
   'rotate-token-key': async ({ signingKeys }, _ids, { now: isWithdrawal = false }) => {
     await signingKeys.rotate(isWithdrawal);
-    const ended = isWithdrawal ? '; all tokens before, and their connections, have ended' : '';
+    const ended = isWithdrawal
+      ? '; all earlier tokens, their connections and invitations have ended'
+      : '';
     return { json: {}, text: `tokens are signed with a new key${ended}` };
   },
   usage: async ({ accounts, usage, clock }, [id], { from, to, granularity }) => {

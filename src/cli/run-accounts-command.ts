@@ -28,8 +28,8 @@ const USAGE = `npm run accounts -- COMMAND [--json]
   key-add ID        prints a new key, which can be seen only now
   key-revoke ID KEY_ID
   rotate-token-key [--now]
-                    signs new tokens with a new key. Old tokens stay valid until they expire; --now ends them at
-                    once, and closes their connections
+                    signs new tokens and invitations with a new key. Old ones stay valid until they expire; --now
+                    ends them at once, and closes the connections of tokens
   usage ID [--from DATE] [--to DATE] [--granularity minute|hour|day]
 
 --json prints one line of JSON for scripts (npm run --silent accounts -- …). The Redis is that of REDIS_URL, or the
