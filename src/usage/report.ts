@@ -7,7 +7,7 @@ const HOUR_MS = 3_600_000;
 const DAY_MS = 86_400_000;
 /**
  * Time after the end of a minute from which its usage no longer grows, ms: processes write every 5 s, and again 5 s after a failed write.
- * Later counts come only from a process that could not reach Redis, or that left them to its next start.
+ * Later counts come only from a process that could not reach Redis, that stood still, or that left them to its next start.
  */
 const SETTLED_AFTER_MS = 30_000;
 const MOMENT = /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]00:00)?)?$/;
