@@ -71,7 +71,8 @@ export type ApiKey = Static<typeof ApiKeySchema>;
 /** New API key: its id, and the key itself. */
 export type NewKey = { id: string; apiKey: string };
 
-const KEY_START = 'pl_';
+/** Beginning of every API key. */
+export const KEY_START = 'pl_';
 const KEY_ID_DIGITS = 16;
 
 /** Maximum number of accounts read in one turn of the event loop, which takes about 3 ms: audio must not wait. */

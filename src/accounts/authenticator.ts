@@ -97,7 +97,7 @@ export class Authenticator {
 
   async #attempt<T>(
     secret: string,
-    part: string,
+    part: string | undefined,
     address: string,
     look: () => Promise<T>,
   ): Promise<T> {

@@ -3,6 +3,7 @@ import { networkOf } from '../network-of.ts';
 import { PartylineError } from '../protocol/errors.ts';
 import { limitPrefix } from '../store/keys.ts';
 import type { Redis } from '../store/redis.ts';
+import { KEY_START } from './accounts.ts';
 import { BlockedSecrets } from './blocked-secrets.ts';
 
 const WINDOW_S = 60;
@@ -61,14 +62,14 @@ export class RateLimits {
   /**
    * Counts an attempt to authenticate that failed. Only failed attempts are limited: a client with a valid key must not
    * suffer from one with an invalid key behind the same address.
-   * @param keyPart part of the key that distinguishes it from others and cannot be used to authenticate: see {@link keyPart}
+   * @param part {@link keyPart} of the key, or {@link tokenPart} of the token or invitation
    * @throws {PartylineError} `rate_limited` if there were too many, `overloaded`
    */
-  async countFailure(address: string, keyPart: string): Promise<void> {
+  async countFailure(address: string, part: string | undefined): Promise<void> {
     const network = networkOf(address);
     await this.#far.penalty(network);
     await this.#consume('failed attempts', this.#address, network);
-    await this.#consume('failed attempts', this.#keyPrefix, keyPart);
+    if (part !== undefined) await this.#consume('failed attempts', this.#keyPrefix, part);
   }
 
   /**
@@ -151,8 +152,16 @@ const tooMany = (what: string, retryAfterMs: number) =>
 
 const PART_CHARACTERS = 8;
 
-/** The beginning of an API key. */
-export const keyPart = (apiKey: string) => apiKey.slice(0, PART_CHARACTERS);
+/** Form of a JSON Web Token: three parts in Base64, of which the first begins with `{"`. */
+const JWT = /^eyJ[\w-]*\.[\w-]*\.[\w-]*$/;
 
-/** The end of a token, because all tokens begin alike. */
-export const tokenPart = (token: string) => token.slice(-PART_CHARACTERS);
+/**
+ * The beginning of an API key, which distinguishes it from others and cannot be used to authenticate; undefined for other
+ * secrets, such as the operator key: they can be no API key, and nothing of them may be stored.
+ */
+export const keyPart = (apiKey: string) =>
+  apiKey.startsWith(KEY_START) ? apiKey.slice(0, PART_CHARACTERS) : undefined;
+
+/** The end of a token or an invitation, because all of them begin alike; undefined for other secrets, as {@link keyPart}. */
+export const tokenPart = (token: string) =>
+  JWT.test(token) ? token.slice(-PART_CHARACTERS) : undefined;

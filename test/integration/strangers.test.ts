@@ -342,6 +342,29 @@ describe('the operator key', () => {
     const keys = await store.run((client) => client.keys('*'));
     expect(keys.filter((key) => key.includes(OPERATOR_KEY.slice(0, 4)))).toEqual([]);
   });
+
+  test('sent where clients send their keys, tokens and invitations, is refused; nothing of it is stored', async () => {
+    const redis = await openRedis();
+    const gateway = await openGateway({ REDIS_URL: redis.url, OPERATOR_KEY });
+    const { url } = gateway;
+    for (const key of [OPERATOR_KEY, `${OPERATOR_KEY}x`]) {
+      const headers = { authorization: `Bearer ${key}` };
+      expect((await fetch(`${url}/api/me`, { headers })).status).toBe(401);
+      expect((await fetch(`${url}/whip/a?peer=ada`, { method: 'POST', headers })).status).toBe(401);
+      const redeemed = await fetch(`${url}/api/invites/redeem`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ invite: key }),
+      });
+      expect(redeemed.status).toBe(404);
+      for (const query of [{ api_key: key }, { api_key: undefined, token: key }]) {
+        expect(await (await connect(gateway, query)).closed).toBe(4401);
+      }
+    }
+    const store = await openStore(redis);
+    const keys = await store.run((client) => client.keys('partyline:limit:*'));
+    expect(keys).toEqual(['partyline:limit:address:127.0.0.1']);
+  });
 });
 
 test('an address that fails far too often is refused without a look at Redis; keys that are known are let in', async () => {
