@@ -14,10 +14,16 @@ process.umask(OWNER_ONLY_UMASK);
 boundExit();
 const { stdin, stdout, stderr } = process;
 process.exitCode = await runAccountsCommand(process.argv.slice(2), process.env, {
-  stdout,
+  stdout: { write: print },
   stderr,
   ask: stdin.isTTY ? ask : undefined,
 });
+
+function print(text: string): Promise<void> {
+  return new Promise((resolve, reject) => {
+    stdout.write(text, (fault) => (fault ? reject(fault) : resolve()));
+  });
+}
 
 /**
  * Asks on `stderr`, because only the result belongs on `stdout`. Returns an empty answer at the end of input

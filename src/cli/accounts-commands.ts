@@ -5,7 +5,8 @@ import type { SigningKeys } from '../accounts/signing-keys.ts';
 import { PartylineError } from '../protocol/errors.ts';
 import { describeFaults } from '../protocol/schema-faults.ts';
 import type { RedisClock } from '../store/redis-clock.ts';
-import { collectReport, reportUsage, UsageQuerySchema } from '../usage/report.ts';
+import { jsonOfReport } from '../usage/report-json.ts';
+import { type OpenReport, reportUsage, secondsIn, UsageQuerySchema } from '../usage/report.ts';
 import type { UsageReader } from '../usage/usage-reader.ts';
 
 /** The commands of `npm run accounts`: an operator's changes to accounts, made directly in Redis. */
@@ -24,7 +25,9 @@ type Options = Partial<
     string
   >
 > & { now?: boolean };
-type Result = { json: unknown; text: string };
+/** Result of a command, as JSON and as text; a large one is printed in parts, as it is read. */
+type Result =
+  { json: unknown; text: string } | { parts: (isJson: boolean) => AsyncIterable<string> };
 type Parts = {
   accounts: Accounts;
   usage: UsageReader;
@@ -149,9 +152,8 @@ export const COMMANDS: Record<string, Command> = {
     );
     if (!queryValidator.Check(asked)) refuse(queryValidator.Errors(asked));
     const { id: accountId } = await accounts.getOrThrow(idOf(id));
-    const report = await collectReport(reportUsage(usage, accountId, asked, clock.wallMs()));
-    const text = [...report.records.map(lineOf), `total: ${report.total_seconds} s`].join('\n');
-    return { json: report, text };
+    const report = reportUsage(usage, accountId, asked, clock.wallMs());
+    return { parts: (isJson) => (isJson ? jsonLineOf(report) : textOf(report)) };
   },
 };
 
@@ -172,6 +174,21 @@ export const OPTIONS: Record<string, readonly string[]> = {
   'rotate-token-key': ['now'],
   usage: ['from', 'to', 'granularity'],
 };
+
+async function* jsonLineOf(report: OpenReport): AsyncGenerator<string> {
+  const first = await report.records.next();
+  yield* jsonOfReport(report, first.done ? [] : first.value);
+  yield '\n';
+}
+
+async function* textOf({ records }: OpenReport): AsyncGenerator<string> {
+  let totalS = 0;
+  for await (const some of records) {
+    totalS += secondsIn(some);
+    yield some.map((record) => `${lineOf(record)}\n`).join('');
+  }
+  yield `total: ${Math.round(totalS * 1000) / 1000} s\n`;
+}
 
 function check(account: unknown): void {
   if (!accountValidator.Check(account)) refuse(accountValidator.Errors(account));

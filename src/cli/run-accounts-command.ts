@@ -39,7 +39,10 @@ gateway's own in DATA_DIR.
 type Environment = Record<string, string | undefined>;
 
 /** Streams to which a command writes: its result to `stdout`, progress and faults to `stderr`. */
-export type CommandStreams = Record<'stdout' | 'stderr', { write(text: string): unknown }> & {
+export type CommandStreams = {
+  /** Writes a part of the result, and resolves when the next one may follow. Rejects with `EPIPE` if the reader wants no more. */
+  stdout: { write(text: string): Promise<void> };
+  stderr: { write(text: string): unknown };
   /** Asks the person at the terminal; undefined where there is none. */
   ask?: Ask | undefined;
 };
@@ -55,9 +58,10 @@ export async function runAccountsCommand(
   streams: CommandStreams,
 ): Promise<number> {
   try {
-    streams.stdout.write(await run(words, environment, streams));
+    await run(words, environment, streams);
     return 0;
   } catch (fault) {
+    if (fault instanceof Error && 'code' in fault && fault.code === 'EPIPE') return 0;
     const isOwnMistake = isMistake(fault);
     streams.stderr.write(
       `${isOwnMistake ? (fault as Error).message : describeStartupError(fault)}\n`,
@@ -70,12 +74,11 @@ const isMistake = (fault: unknown) =>
   fault instanceof TypeError ||
   (fault instanceof PartylineError && ['bad_request', 'not_found'].includes(fault.code));
 
-/** @returns what the command prints */
 async function run(
   words: string[],
   environment: Environment,
-  { stderr, ask }: CommandStreams,
-): Promise<string> {
+  { stdout, stderr, ask }: CommandStreams,
+): Promise<void> {
   const { positionals, values } = parseArgs({
     args: words,
     allowPositionals: true,
@@ -96,7 +99,7 @@ async function run(
   });
   const [name = '', ...ids] = positionals;
   const { json: isJson, help: isHelp, ...options } = values;
-  if (isHelp) return USAGE;
+  if (isHelp) return stdout.write(USAGE);
   // Every object has a `constructor`.
   const command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
   if (!command) {
@@ -118,28 +121,25 @@ async function run(
   const onNew = (dataDir: string) => {
     stderr.write(`REDIS_URL is not set: this works on a new Redis in ${dataDir} (DATA_DIR).\n`);
   };
-  const { json, text } = await withRedis(environment, { onLoading, onNew }, (redis, clock) =>
-    command(
-      {
-        accounts: new Accounts(redis),
-        usage: new UsageReader(redis),
-        signingKeys: new SigningKeys(redis, clock),
-        clock,
-        ask,
-      },
-      ids,
-      options,
-    ),
-  );
-  return `${isJson ? JSON.stringify(json) : text}\n`;
+  await withRedis(environment, { onLoading, onNew }, async (redis, clock) => {
+    const accounts = new Accounts(redis);
+    const usage = new UsageReader(redis);
+    const signingKeys = new SigningKeys(redis, clock);
+    const result = await command({ accounts, usage, signingKeys, clock, ask }, ids, options);
+    if ('text' in result) {
+      await stdout.write(`${isJson ? JSON.stringify(result.json) : result.text}\n`);
+    } else {
+      for await (const part of result.parts(isJson)) await stdout.write(part);
+    }
+  });
 }
 
 /** The gateway's own Redis is started for as long as `work` takes, if no gateway runs. */
-async function withRedis<T>(
+async function withRedis(
   environment: Environment,
   { onLoading, onNew }: { onLoading: (percent: number) => void; onNew: (dataDir: string) => void },
-  work: (redis: Redis, clock: RedisClock) => Promise<T>,
-): Promise<T> {
+  work: (redis: Redis, clock: RedisClock) => Promise<void>,
+): Promise<void> {
   await using opened = new AsyncDisposableStack();
   const settings = readSettings(environment);
   const { redis: timings, nodes } = readTimings(environment);
@@ -149,5 +149,5 @@ async function withRedis<T>(
   opened.adopt(redis, (part) => part.close());
   await claimFormat(redis, nodes.deadAfterMs);
   const clock = opened.adopt(await RedisClock.open(redis, log, timings), (part) => part.close());
-  return await work(redis, clock);
+  await work(redis, clock);
 }

@@ -2,13 +2,8 @@ import { addAbortSignal, Readable } from 'node:stream';
 import type { FastifyReply } from 'fastify';
 import type { Timings } from '../../config/timings.ts';
 import { ReportQueue } from '../usage/report-queue.ts';
-import {
-  type OpenReport,
-  reportUsage,
-  type ReportedUsage,
-  secondsIn,
-  type UsageQuery,
-} from '../usage/report.ts';
+import { jsonOfReport } from '../usage/report-json.ts';
+import { reportUsage, type UsageQuery } from '../usage/report.ts';
 import type { UsageReader } from '../usage/usage-reader.ts';
 
 /**
@@ -36,7 +31,7 @@ export class UsageReports {
     try {
       // Faults of Redis get an error response until the first byte has been sent.
       const first = await report.records.next();
-      const stream = Readable.from(jsonOf(report, first.done ? [] : first.value));
+      const stream = Readable.from(jsonOfReport(report, first.done ? [] : first.value));
       // A slower client is disconnected.
       addAbortSignal(AbortSignal.timeout(this.#withinMs), stream);
       stream.once('close', endTurn);
@@ -47,21 +42,3 @@ export class UsageReports {
     }
   }
 }
-
-async function* jsonOf(
-  { records, ...head }: OpenReport,
-  first: ReportedUsage[],
-): AsyncGenerator<string> {
-  yield `${JSON.stringify(head).slice(0, -1)},"records":[`;
-  let totalS = secondsIn(first);
-  yield linesOf(first);
-  let isFirst = first.length === 0;
-  for await (const some of records) {
-    totalS += secondsIn(some);
-    yield (isFirst ? '' : ',') + linesOf(some);
-    isFirst = false;
-  }
-  yield `],"total_seconds":${Math.round(totalS * 1000) / 1000}}`;
-}
-
-const linesOf = (records: ReportedUsage[]) => JSON.stringify(records).slice(1, -1);

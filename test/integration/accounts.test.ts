@@ -6,6 +6,7 @@ import { Invites } from '../../src/accounts/invites.ts';
 import { RateLimits } from '../../src/accounts/rate-limits.ts';
 import { LONGEST_LIFE_SECONDS, SigningKeys } from '../../src/accounts/signing-keys.ts';
 import { Tokens } from '../../src/accounts/tokens.ts';
+import { runAccountsCommand } from '../../src/cli/run-accounts-command.ts';
 import {
   ACCOUNT_CHANGES,
   accountKey,
@@ -13,12 +14,14 @@ import {
   apiKeyRecordKey,
   SIGNING_KEYS,
 } from '../../src/store/keys.ts';
+import { UsageStore } from '../../src/usage/usage-store.ts';
 import { TestClient } from '../support/client.ts';
 import { runAccounts, spawnAccounts, typeAccounts } from '../support/data-folder.ts';
 import { eventually } from '../support/gateway.ts';
 import { GatewayProcess, timingsOf } from '../support/process.ts';
 import { TestRedis } from '../support/redis.ts';
 import { watchSlowness } from '../support/slowness.ts';
+import { count as countOf, KEEP_DAYS } from '../support/usage.ts';
 import { useGateway } from '../support/use-gateway.ts';
 import { useStack } from '../support/use-stack.ts';
 
@@ -128,6 +131,59 @@ describe("the operator's command", () => {
     expect(await again.closed).toBe(4403);
     await expect(accounts(redis, 'activate', String(id))).rejects.toThrow('closed permanently');
     await expect(accounts(redis, 'key-add', String(id))).rejects.toThrow('closed permanently');
+  });
+});
+
+describe('the report of the usage command', () => {
+  /** Runs `usage` for an account with 1200 rooms in a minute. @returns its exit code and what it wrote, part by part */
+  async function printUsage(words: string[], write: (parts: number) => Promise<void>) {
+    const redis = await openRedis();
+    const { id: accountId } = await createAccount(redis, 'pro');
+    const usage = new UsageStore(await openStore(redis));
+    const minute = new Date().toISOString().slice(0, 16);
+    const rooms = Array.from({ length: 1200 }, (_, room) =>
+      countOf({ accountId, minute, room: `room ${room}`, websocketMs: 1500 }),
+    );
+    await usage.write(rooms);
+    await usage.close({ accountId, minute }, KEEP_DAYS);
+    const parts: string[] = [];
+    const stdout = { write: (text: string) => write(parts.push(text)) };
+    const asked = ['usage', String(accountId), '--granularity', 'minute'];
+    const code = await runAccountsCommand(
+      [...asked, '--from', minute.slice(0, 10), ...words],
+      { ...process.env, REDIS_URL: redis.url },
+      { stdout, stderr: { write: () => true } },
+    );
+    return { code, parts };
+  }
+
+  test('is printed as it is read, because one of a month may be longer than a string', async () => {
+    const { code, parts } = await printUsage([], () => Promise.resolve());
+    const lines = parts.join('').trimEnd().split('\n');
+    expect({ code, lines: lines.length, last: lines.at(-1) }).toEqual({
+      code: 0,
+      lines: 1201,
+      last: 'total: 1800 s',
+    });
+    expect(parts.length).toBeGreaterThanOrEqual(4);
+  });
+
+  test('is one line of JSON with --json, printed as it is read, too', async () => {
+    const { code, parts } = await printUsage(['--json'], () => Promise.resolve());
+    const [line = '', ...others] = parts.join('').split('\n');
+    expect({ code, others }).toEqual({ code: 0, others: [''] });
+    const report = JSON.parse(line) as { records: unknown[] };
+    expect(report).toMatchObject({ granularity: 'minute', total_seconds: 1800 });
+    expect(report.records).toHaveLength(1200);
+    expect(parts.length).toBeGreaterThanOrEqual(4);
+  });
+
+  test('ends where its reader wants no more', async () => {
+    const fault = Object.assign(new Error('write EPIPE'), { code: 'EPIPE' });
+    const { code, parts } = await printUsage([], (printed) =>
+      printed < 2 ? Promise.resolve() : Promise.reject(fault),
+    );
+    expect({ code, parts: parts.length }).toEqual({ code: 0, parts: 2 });
   });
 });
 

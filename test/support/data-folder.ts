@@ -69,7 +69,12 @@ export async function runAccounts(
     words,
     { ...process.env, ...environment },
     {
-      stdout: { write: (text) => (written.stdout += text) },
+      stdout: {
+        write: (text) => {
+          written.stdout += text;
+          return Promise.resolve();
+        },
+      },
       stderr: { write: (text) => (written.stderr += text) },
     },
   );
