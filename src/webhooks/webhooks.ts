@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { FastifyBaseLogger } from 'fastify';
 import type { Timings } from '../../config/timings.ts';
@@ -8,6 +7,7 @@ import type { LeaveReason, PeerKind } from '../protocol/messages.ts';
 import type { Redis } from '../store/redis.ts';
 import { type Change, exhausted, joined, left, type PresentPeer } from './events.ts';
 import { HeldLeaves } from './held-leaves.ts';
+import { NodeNames } from './node-names.ts';
 import { presenceKey, ToldPeers } from './told-peers.ts';
 import { type Backlog, WebhookOutbox } from './webhook-outbox.ts';
 import { type NumberedChange, WebhookStore } from './webhook-store.ts';
@@ -58,6 +58,7 @@ export class Webhooks {
   #isNameDue = false;
   /** Name of this node in Redis; undefined until there is a change to report, and after Redis has forgotten it. */
   #node: string | undefined;
+  readonly #names = new NodeNames();
   #working: Promise<void> | undefined;
   readonly #closing = new AbortController();
   #reloading: NodeJS.Timeout | undefined;
@@ -273,8 +274,7 @@ export class Webhooks {
     const former = this.#node;
     if (former === undefined) return;
     try {
-      // A change whose answer was lost may have been written: under another name it would be
-      // written twice.
+      // A change whose answer was lost may have been written, and must not be written twice.
       const written = await this.#store.readLastNumber(former);
       while (this.#waiting[0] && this.#waiting[0].number <= written) {
         this.#told.note(this.#waiting.shift()!.change);
@@ -292,7 +292,7 @@ export class Webhooks {
    * Redis was emptied, or what Redis knows of it may be outdated.
    */
   async #register(): Promise<string> {
-    const node = randomUUID();
+    const node = this.#names.next();
     await this.#store.register(node);
     await this.#store.tellAgain(node, this.#told.list(), this.#options.wallMs());
     return node;

@@ -229,6 +229,108 @@ describe('two nodes', () => {
     expect(times).toEqual([0, 0, 2, 2, 3, 3, 4, 5, 6]);
   });
 
+  describe('a node that takes another name holds a peer that has moved from it meanwhile', () => {
+    const BASE_MS = Date.now() - 60_000;
+    const MOVED = 2;
+    const LEFT = 4;
+
+    /** Moves a peer from a node to another, which it leaves or not before the first one takes another name and tells the leave. */
+    async function moveAndRename(hasLeft: boolean) {
+      const { redis, receiver, id } = await openHook();
+      const store = await openWebhookStore(redis);
+      const ada = { accountId: id, room: 'a', peer: 'ada', kind: 'websocket' } as const;
+      for (const node of ['one:1', 'other:1', 'one:2']) await store.register(node);
+      const tellJoin = (node: string, number: number, ms: number) =>
+        store.tell(node, [{ number, change: joined(ada, BASE_MS + ms) }], 0);
+      const tellLeave = (node: string, number: number, reason: 'left' | 'replaced', ms: number) =>
+        store.tell(node, [{ number, change: left(ada, reason, BASE_MS + ms) }], 0);
+      await tellJoin('one:1', 1, 0);
+      await tellJoin('other:1', 1, MOVED);
+      if (hasLeft) await tellLeave('other:1', 2, 'left', LEFT);
+      await store.tellAgain('one:2', [ada], BASE_MS + 5);
+      await store.retire('one:1');
+      await tellLeave('one:2', 1, 'replaced', MOVED);
+      await store.takeOutDead(Date.now());
+      await openWorker(redis);
+      const leaveOf = () => receiver.taken.find(({ event: { type } }) => type === 'peer_left');
+      return { receiver, store, tellJoin, tellLeave, leaveOf };
+    }
+
+    test('the next join of the peer tells no leave', async () => {
+      const { receiver, tellJoin, tellLeave, leaveOf } = await moveAndRename(false);
+      await tellJoin('other:1', 2, 6);
+      await tellLeave('other:1', 3, 'left', 7);
+      await untilTaken(receiver, 4);
+      expect(receiver.story).toEqual(VISIT);
+      expect(Date.parse(leaveOf()!.event.created_at)).toBe(BASE_MS + 7);
+    });
+
+    test('the death of the other node is told as such', async () => {
+      const { receiver, store, leaveOf } = await moveAndRename(false);
+      await store.retire('other:1');
+      await store.takeOutDead(Date.now());
+      await untilTaken(receiver, 4);
+      expect(receiver.story).toEqual(VISIT);
+      expect(leaveOf()!.event).toMatchObject({ reason: 'closed' });
+    });
+
+    test('a leave from the other node before is told as it was', async () => {
+      const { receiver, leaveOf } = await moveAndRename(true);
+      await untilTaken(receiver, 4);
+      expect(receiver.story).toEqual(VISIT);
+      expect(leaveOf()!.event).toMatchObject({
+        reason: 'left',
+        created_at: new Date(BASE_MS + LEFT).toISOString(),
+      });
+    });
+  });
+
+  test('a node that was taken for dead and is not tells nothing of a peer that another held all the time', async () => {
+    const { redis, receiver, id } = await openHook();
+    const store = await openWebhookStore(redis);
+    const ada = { accountId: id, room: 'a', peer: 'ada', kind: 'websocket' } as const;
+    const wallMs = Date.now();
+    for (const node of ['other:1', 'one:1']) {
+      await store.register(node);
+      await store.tell(node, [{ number: 1, change: joined(ada, wallMs) }], 0);
+    }
+    await store.retire('one:1');
+    await store.takeOutDead(wallMs);
+    await store.register('one:2');
+    await store.tellAgain('one:2', [ada], wallMs);
+    await store.tell('one:2', [{ number: 2, change: joined(ada, wallMs + 1) }], 0);
+    await store.tell('other:1', [{ number: 2, change: left(ada, 'replaced', wallMs) }], 0);
+    await store.tell('one:2', [{ number: 3, change: left(ada, 'left', wallMs + 2) }], 0);
+    await openWorker(redis);
+    await untilTaken(receiver, 4);
+    expect(receiver.story).toEqual(VISIT);
+  });
+
+  test('a node that reconnects to Redis reports no leave of a peer that moved from it meanwhile', async () => {
+    const { redis, receiver, id } = await openHook();
+    const one = await openNode(redis, {}, { beatEveryMs: 50, leaveHoldMs: 50 });
+    const { client } = await openStore(redis);
+    const listed = await client.sendCommand<string>(['CLIENT', 'LIST', 'TYPE', 'pubsub']);
+    const subscribers = [...listed.matchAll(/^id=(\d+)/gm)].map(([, number]) => number!);
+    const other = await openNode(redis);
+    await openWorker(redis, { sweepEveryMs: 50 });
+    const holders = () => client.hGet(webhookPeersKey(id, 'a'), 'ada');
+    one.peerJoined(id, 'a', 'ada', 'websocket');
+    await untilTaken(receiver, 2);
+    const [name = ''] = await client.hKeys(WEBHOOK_NODES);
+    other.peerJoined(id, 'a', 'ada', 'websocket');
+    await eventually('both hold the peer', async () => (await holders()) === '2');
+    for (const number of subscribers) await client.sendCommand(['CLIENT', 'KILL', 'ID', number]);
+    await eventually('another name', async () => !(await client.hExists(WEBHOOK_NODES, name)));
+    one.peerLeft(id, 'a', 'ada', 'replaced', true);
+    await eventually('one holds the peer', async () => (await holders()) === '1');
+    other.peerJoined(id, 'a', 'ada', 'webrtc');
+    other.peerLeft(id, 'a', 'ada', 'left');
+    await untilTaken(receiver, 4);
+    expect(receiver.story).toEqual(VISIT);
+    expect(receiver.taken.at(-2)!.event).toMatchObject({ type: 'peer_left', reason: 'left' });
+  });
+
   test('the leave of a peer and its new join on the node that still holds it are both told', async () => {
     const { redis, receiver, id } = await openHook();
     const store = await openWebhookStore(redis);
@@ -311,12 +413,13 @@ describe('two nodes', () => {
       .filter((event) => 'room' in event && event.room === room);
 
   test.each([1, 2, 3, 4])(
-    'random changes, some told twice, seed %i: the events are those of a model',
+    'random changes, some told twice, and new names of nodes, seed %i: the events are those of a model',
     async (seed) => {
       const redis = await openRedis();
       const store = await openWebhookStore(redis);
       const outbox = await openOutbox(redis);
-      for (const node of ['one', 'other']) await store.register(node);
+      const names = { one: 'one:1', other: 'other:1' };
+      for (const name of Object.values(names)) await store.register(name);
       const random = seededRandom(seed);
       const pick = <T>(of: T[]): T => of[Math.floor(random() * of.length)]!;
       /** Peers that are there, and their nodes. */
@@ -327,9 +430,25 @@ describe('two nodes', () => {
       const expected: string[] = [];
       const isThere = (start: string) => [...model].some((who) => who.startsWith(start));
       const numbers = { one: 0, other: 0 };
+      const presentOf = (peer: string): PresentPeer => ({
+        accountId: 1,
+        room: 'a',
+        peer,
+        kind: 'websocket',
+      });
+      const rename = async (node: 'one' | 'other', step: number) => {
+        const former = names[node];
+        names[node] = `${node}:${step + 2}`;
+        await store.register(names[node]);
+        const held = ['ada', 'bob', 'eve'].filter((peer) => model.has(`${peer}/${node}`));
+        await store.tellAgain(names[node], held.map(presentOf), Date.now());
+        await store.retire(former);
+        await store.takeOutDead(Date.now());
+      };
       for (let step = 0; step < 400; step += 1) {
         const [node, peer] = [pick(['one', 'other'] as const), pick(['ada', 'bob', 'eve'])];
-        const present = { accountId: 1, room: 'a', peer, kind: 'websocket' } as const;
+        if (random() < 0.2) await rename(pick(['one', 'other'] as const), step);
+        const present = presentOf(peer);
         const isJoin = random() < 0.5;
         const [wasPeer, wasRoom] = [isThere(`${peer}/`), isThere('')];
         const [wasHere, wasGone] = [model.has(`${peer}/${node}`), gone.has(peer)];
@@ -349,8 +468,8 @@ describe('two nodes', () => {
         numbers[node] += 1;
         const change = isJoin ? joined(present, Date.now()) : left(present, 'left', Date.now());
         const numbered = { number: numbers[node], change };
-        await store.tell(node, [numbered], 0);
-        if (random() < 0.3) await store.tell(node, [numbered], 0);
+        await store.tell(names[node], [numbered], 0);
+        if (random() < 0.3) await store.tell(names[node], [numbered], 0);
       }
       const told: string[] = [];
       for (;;) {

@@ -3,7 +3,7 @@ Writes changes of a node's peers and the events that follow from them, and that 
 before change nothing.
 
 KEYS[1]  prefix of webhooks
-ARGV[1]  node
+ARGV[1]  node; what stands before the colon is the same in all its names
 ARGV[2]  JSON of an array of changes: number, or 0 if telling it again does no harm; `join`, `again`, `leave` or `once`; place; then
          for `once`: key, expiry in ms since 1970, event; for the others: peer, kind, event of the peer, event of the room; for `join`
          and `again` also the event that ends the room as it was before (`again` ignores it)
@@ -65,8 +65,16 @@ local function join(place, peer, kind, peerEvent, roomEvent, endEvent)
   if isNew or isBack then tell(place, peerEvent) end
   takeFromDeparted(place, peer)
 end
--- Tells again, under another name of the node, what it holds: nobody has come, so no leave is told first.
-local function again(place, peer, kind, peerEvent, roomEvent) join(place, peer, kind, peerEvent, roomEvent) end
+local function idOf(name) return string.match(name, '^[^:]*') end
+-- Tells again, under another name of the node, what it holds: nobody has come, so no leave is told first. A peer that came to another
+-- node since may be there, or may have left it, which its node or the next join tells.
+local function again(place, peer, kind, peerEvent, roomEvent)
+  local latest = redis.call('HGET', prefix .. 'latest:' .. place, peer)
+  if not latest or idOf(latest) == idOf(ARGV[1]) then return join(place, peer, kind, peerEvent, roomEvent) end
+  if redis.call('HSETNX', node, place .. '\n' .. peer, kind) == 1 then
+    redis.call('HINCRBY', prefix .. 'peers:' .. place, peer, 1)
+  end
+end
 local function leave(place, peer, kind, peerEvent, roomEvent)
   if redis.call('HDEL', node, place .. '\n' .. peer) == 0 then return end
   local peers, left, latest = prefix .. 'peers:' .. place, prefix .. 'left:' .. place, prefix .. 'latest:' .. place
