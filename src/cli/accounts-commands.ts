@@ -1,7 +1,8 @@
 import { Compile } from 'typebox/compile';
 import type { TLocalizedValidationError } from 'typebox/error';
-import { type AccountChanges, type Accounts, StoredAccountSchema } from '../accounts/accounts.ts';
+import type { AccountChanges, Accounts } from '../accounts/accounts.ts';
 import type { SigningKeys } from '../accounts/signing-keys.ts';
+import { StoredAccountSchema } from '../accounts/stored-account.ts';
 import { PartylineError } from '../protocol/errors.ts';
 import { describeFaults } from '../protocol/schema-faults.ts';
 import type { RedisClock } from '../store/redis-clock.ts';

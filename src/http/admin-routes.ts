@@ -1,10 +1,6 @@
 import { Type } from 'typebox';
-import {
-  type Accounts,
-  ApiKeySchema,
-  ChangedAccountSchema,
-  StoredAccountSchema,
-} from '../accounts/accounts.ts';
+import { type Accounts, ApiKeySchema } from '../accounts/accounts.ts';
+import { ChangedAccountSchema, StoredAccountSchema } from '../accounts/stored-account.ts';
 import { UsageQuerySchema, UsageReportSchema } from '../usage/report.ts';
 import { sendAccounts } from './account-list.ts';
 import type { RestServer } from './api-docs.ts';

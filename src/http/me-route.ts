@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { AccountSchema } from '../accounts/accounts.ts';
+import { AccountSchema } from '../accounts/stored-account.ts';
 import type { CcuLeases } from '../usage/ccu-leases.ts';
 import { readSummary, SummarySchema } from '../usage/summary.ts';
 import type { RecentUsage } from '../usage/recent-usage.ts';

@@ -1,6 +1,6 @@
 import { Compile } from 'typebox/compile';
 import { expect, test } from 'vitest';
-import { StoredAccountSchema } from '../../../src/accounts/accounts.ts';
+import { StoredAccountSchema } from '../../../src/accounts/stored-account.ts';
 import {
   describeFormats,
   formatAudioFormat,
