@@ -21,6 +21,12 @@ import {
   parseAccount,
   type StoredAccountSchema,
 } from './stored-account.ts';
+import {
+  adviseIfUnknown,
+  perhapsAdded,
+  perhapsChanged,
+  perhapsCreated,
+} from './unknown-outcomes.ts';
 
 export type Account = Static<typeof StoredAccountSchema>;
 export type ChangedAccount = Static<typeof ChangedAccountSchema>;
@@ -59,7 +65,11 @@ export class Accounts {
     this.#ids = new AccountIds(redis, ACCOUNT_PREFIX);
   }
 
-  /** Creates an account. @throws {PartylineError} `bad_request` if the webhook URL is malformed */
+  /**
+   * Creates an account.
+   * @throws {PartylineError} `bad_request` if the webhook URL is malformed, `internal_error` if it is not known whether there is an
+   *   account
+   */
   async create(given: Omit<Account, 'id' | 'status' | 'created_at'>): Promise<ChangedAccount> {
     const id = await this.#ids.next();
     const created = { id, status: 'active', created_at: new Date().toISOString() } as const;
@@ -131,7 +141,8 @@ export class Accounts {
   /**
    * Makes a new key for an account. It is not stored, so it cannot be shown again.
    * @param keep stores the key elsewhere before it becomes valid; if that fails, the key is not created
-   * @throws {PartylineError} `not_found`, `bad_request` if the account is closed
+   * @throws {PartylineError} `not_found`, `bad_request` if the account is closed, `internal_error` if it is not known whether it
+   *   has the key
    */
   async addKey(accountId: number, keep?: (key: NewKey) => Promise<void>): Promise<NewKey> {
     const { status } = await this.getOrThrow(accountId);
@@ -141,13 +152,15 @@ export class Accounts {
     const key = { id: hash.slice(0, KEY_ID_DIGITS), apiKey };
     await keep?.(key);
     const fields = { account: accountId, created_at: new Date().toISOString() };
-    await this.#redis.run((client) =>
-      client
-        .multi()
-        .hSet(apiKeyRecordKey(hash), fields)
-        .sAdd(apiKeyHashesKey(accountId), hash)
-        .exec(),
-    );
+    const add = () =>
+      this.#redis.run((client) =>
+        client
+          .multi()
+          .hSet(apiKeyRecordKey(hash), fields)
+          .sAdd(apiKeyHashesKey(accountId), hash)
+          .exec(),
+      );
+    await adviseIfUnknown(add, perhapsAdded(accountId, key.id));
     return key;
   }
 
@@ -238,12 +251,20 @@ export class Accounts {
       keys: [accountKey(id), webhookSecretKey(id), ACCOUNTS_WITH_WEBHOOK, ALL_ACCOUNTS],
       arguments: [String(id), isNew ? '1' : '0', secret ?? '', changes, ...words],
     };
-    const outcome = await this.#redis.run((client) => client.writeAccount(options));
+    const write = () => this.#redis.run((client) => client.writeAccount(options));
+    const unknown = isNew ? perhapsCreated(id, url) : perhapsChanged(id, url);
+    const outcome = await adviseIfUnknown(write, unknown);
     if (outcome === 'missing') throw noAccount(id);
     if (outcome === 'closed') throw closedForGood(id);
-    return { ...(await this.getOrThrow(id)), ...(secret ? { webhook_secret: secret } : {}) };
+    const account = parseAccount(recordOf(outcome as string[]));
+    if (!account) throw noAccount(id);
+    return { ...account, ...(secret ? { webhook_secret: secret } : {}) };
   }
 }
+
+/** Returns an object of names that are each followed by their value. */
+const recordOf = (words: string[]): Record<string, string> =>
+  Object.fromEntries(words.flatMap((word, i) => (i % 2 === 0 ? [[word, words[i + 1] ?? '']] : [])));
 
 const noAccount = (id: number) => new PartylineError('not_found', `There is no account ${id}.`);
 const closedForGood = (id: number) =>

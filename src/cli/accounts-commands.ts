@@ -1,6 +1,7 @@
 import { Compile } from 'typebox/compile';
 import type { TLocalizedValidationError } from 'typebox/error';
 import type { AccountChanges, Accounts } from '../accounts/accounts.ts';
+import { createWithKey } from '../accounts/create-with-key.ts';
 import type { SigningKeys } from '../accounts/signing-keys.ts';
 import { StoredAccountSchema } from '../accounts/stored-account.ts';
 import { PartylineError } from '../protocol/errors.ts';
@@ -98,9 +99,12 @@ export const COMMANDS: Record<string, Command> = {
     const webhook = url === undefined ? {} : { webhook_url: url };
     const given = { name, email, plan, ...audioOf(options), ...webhook };
     check({ ...given, id: 0, status: 'active' });
-    const created = await accounts.create(given as Parameters<Accounts['create']>[0]);
-    const { id, webhook_secret: secret } = created;
-    const { apiKey } = await accounts.addKey(id);
+    const { account, key } = await createWithKey(
+      accounts,
+      given as Parameters<Accounts['create']>[0],
+    );
+    const { id, webhook_secret: secret } = account;
+    const { apiKey } = key;
     const json = { id, api_key: apiKey, ...(secret ? { webhook_secret: secret } : {}) };
     return { json, text: `account ${id}, key ${apiKey}${secret ? `, secret ${secret}` : ''}` };
   },

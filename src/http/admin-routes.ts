@@ -1,5 +1,6 @@
 import { Type } from 'typebox';
 import { type Accounts, ApiKeySchema } from '../accounts/accounts.ts';
+import { createWithKey } from '../accounts/create-with-key.ts';
 import { ChangedAccountSchema, StoredAccountSchema } from '../accounts/stored-account.ts';
 import { UsageQuerySchema, UsageReportSchema } from '../usage/report.ts';
 import { sendAccounts } from './account-list.ts';
@@ -83,8 +84,7 @@ function registerAccounts(
       },
     },
     async (request, reply) => {
-      const account = await accounts.create(request.body);
-      const key = await accounts.addKey(account.id);
+      const { account, key } = await createWithKey(accounts, request.body);
       return reply.code(201).send({ account, key_id: key.id, api_key: key.apiKey });
     },
   );

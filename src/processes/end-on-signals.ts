@@ -103,5 +103,8 @@ function onParentGone(parent: number, onGone: () => void): void {
 export function describeStartupError(fault: unknown): string {
   if (fault instanceof SettingsError || !(fault instanceof Error)) return String(fault);
   const { message, cause } = fault;
-  return cause instanceof Error ? `${message}: ${cause.message}` : message;
+  if (!(cause instanceof Error) || message.includes(cause.message)) return message;
+  return message.endsWith('.')
+    ? `${message} Cause: ${cause.message}`
+    : `${message}: ${cause.message}`;
 }

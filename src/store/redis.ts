@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { FastifyBaseLogger } from 'fastify';
-import { ErrorReply } from 'redis';
+import { ClientClosedError, ClientOfflineError, ErrorReply } from 'redis';
 import type { Timings } from '../../config/timings.ts';
 import { PartylineError } from '../protocol/errors.ts';
 import {
@@ -245,6 +245,17 @@ export class Redis {
 
 /** Returns a name for a connection at Redis, for operators and for {@link ConnectionWatch}. */
 const newName = (purpose: string) => `partyline-${purpose}-${randomUUID()}`;
+
+/**
+ * Returns whether the commands of a {@link Redis.run} that failed may have taken effect: they were sent, and Redis did not refuse
+ * them.
+ */
+export function mayHaveRun(fault: unknown): boolean {
+  if (!(fault instanceof PartylineError && fault.code === 'overloaded')) return false;
+  const { cause } = fault;
+  const wasSent = !(cause instanceof ClientOfflineError || cause instanceof ClientClosedError);
+  return wasSent && !(cause instanceof ErrorReply);
+}
 
 const unreachable = (address: RedisAddress, cause: unknown) =>
   new Error(`Redis at ${nameOf(address)} cannot be reached`, { cause });

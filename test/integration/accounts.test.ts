@@ -1,4 +1,5 @@
 import * as fc from 'fast-check';
+import Fastify from 'fastify';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { Accounts } from '../../src/accounts/accounts.ts';
 import { Authenticator } from '../../src/accounts/authenticator.ts';
@@ -14,10 +15,16 @@ import {
   apiKeyRecordKey,
   SIGNING_KEYS,
 } from '../../src/store/keys.ts';
+import { registerAdminRoutes } from '../../src/http/admin-routes.ts';
+import { asRestServer } from '../../src/http/api-docs.ts';
+import { registerProblems } from '../../src/http/problem.ts';
+import type { RestGuard } from '../../src/http/rest.ts';
+import type { UsageReports } from '../../src/http/usage-reports.ts';
 import { UsageStore } from '../../src/usage/usage-store.ts';
 import { TestClient } from '../support/client.ts';
 import { runAccounts, spawnAccounts, typeAccounts } from '../support/data-folder.ts';
 import { eventually } from '../support/gateway.ts';
+import { LosingProxy } from '../support/losing-proxy.ts';
 import { GatewayProcess, timingsOf } from '../support/process.ts';
 import { TestRedis } from '../support/redis.ts';
 import { watchSlowness } from '../support/slowness.ts';
@@ -62,6 +69,9 @@ const rest = async (
   const answer: unknown = text === '' ? undefined : JSON.parse(text);
   return { status: response.status, headers: response.headers, body: answer };
 };
+
+const createAccountIn = (account: Accounts) =>
+  account.create({ name: 'Ada', email: 'ada@example.com', plan: 'free' });
 
 describe("the operator's command", () => {
   test('create, show, key-add, key-revoke, list: keys work until they are revoked, and are shown once', async () => {
@@ -132,6 +142,110 @@ describe("the operator's command", () => {
     await expect(accounts(redis, 'activate', String(id))).rejects.toThrow('closed permanently');
     await expect(accounts(redis, 'key-add', String(id))).rejects.toThrow('closed permanently');
   });
+});
+
+describe('a change whose answer is lost', () => {
+  const QUICK = timingsOf({ redis: { commandTimeoutMs: 500 } });
+  const URL_OF_HOOK = 'https://example.com/hook';
+
+  /** A Redis with an account, and commands of which all answers are lost from a text on. */
+  async function openLosing() {
+    const redis = await openRedis();
+    const store = await openStore(redis);
+    const account = new Accounts(store);
+    const { id } = await createAccountIn(account);
+    const proxy = await LosingProxy.open(redis.url);
+    cleanUps.push(() => proxy.close());
+    const losing = (from: string, ...words: string[]) => {
+      proxy.from = from;
+      return runAccounts({ REDIS_URL: proxy.url, ...QUICK }, ...words);
+    };
+    return { account, store, id, losing };
+  }
+  const failed = (sentence: string) => ({
+    code: 1,
+    stdout: '',
+    stderr: expect.stringMatching(
+      new RegExp(`^${sentence} Cause: redis took more than 500 ms\n$`),
+    ) as string,
+  });
+
+  test('set-webhook: to be set again, because the secret was not shown', async () => {
+    const { account, id, losing } = await openLosing();
+    const ended = await losing('whsec_', 'set-webhook', String(id), URL_OF_HOOK);
+    const sentence = `It is not known whether account ${id} was changed. Set the webhook URL again, .*`;
+    expect(ended).toMatchObject(failed(sentence));
+    expect(await account.findWebhook(id)).toMatchObject({ url: URL_OF_HOOK });
+  });
+
+  test('set-plan: to be repeated', async () => {
+    const { account, id, losing } = await openLosing();
+    const ended = await losing('starter', 'set-plan', String(id), 'starter');
+    expect(ended).toMatchObject(failed(`.*account ${id} was changed. .*, or repeat the change.`));
+    expect(await account.getOrThrow(id)).toHaveProperty('plan', 'starter');
+  });
+
+  test('create: names the account that there may be', async () => {
+    const { account, losing } = await openLosing();
+    const words = ['create', '--name', 'Lost', '--email', 'a@b', '--webhook-url', URL_OF_HOOK];
+    const ended = await losing('Lost', ...words);
+    const sentence = `It is not known whether account 2 was created. Look for it before you create another; .* webhook URL again.`;
+    expect(ended).toMatchObject(failed(sentence));
+    expect(await account.getOrThrow(2)).toHaveProperty('name', 'Lost');
+  });
+
+  test('create, with the answer about the key: names the account', async () => {
+    const { account, losing } = await openLosing();
+    const ended = await losing(apiKeyRecordKey(''), 'create', '--name', 'Lost', '--email', 'a@b');
+    expect(ended).toMatchObject(failed('Account 2 was created, but .*, add another.'));
+    expect(await account.listKeys(2)).toHaveLength(1);
+  });
+
+  test('key-add: names the key', async () => {
+    const { account, id, losing } = await openLosing();
+    const ended = await losing(apiKeyRecordKey(''), 'key-add', String(id));
+    const [key] = await account.listKeys(id);
+    expect(ended).toMatchObject(failed(`.*key ${key!.id} was added to account ${id}. .* another.`));
+  });
+
+  test('over REST: a change may be repeated by itself, a new account may not', async () => {
+    const { account, store, id } = await openLosing();
+    const app = Fastify();
+    registerProblems(app);
+    const guard = { operator: () => Promise.resolve() } as unknown as RestGuard;
+    const reports = {} as UsageReports;
+    const parts = { guard, accounts: account, reports, drain: () => 0 };
+    registerAdminRoutes(asRestServer(app), parts);
+    const write = vi.spyOn(store.client, 'writeAccount');
+    write.mockRejectedValue(new Error('Socket closed unexpectedly'));
+    const url = '/api/admin/accounts';
+    const changed = await app.inject({ method: 'PATCH', url: `${url}/${id}`, body: { name: 'x' } });
+    expect(changed.statusCode).toBe(503);
+    expect(changed.headers).toHaveProperty('retry-after');
+    const body = { name: 'x', email: 'a@b', plan: 'free' };
+    const created = await app.inject({ method: 'POST', url, body });
+    expect(created.statusCode).toBe(500);
+    expect(created.headers).not.toHaveProperty('retry-after');
+    expect(created.json<{ detail: string }>().detail).toContain('whether account 2 was created');
+    await app.close();
+  });
+});
+
+test('a change of an account takes one command, whose answer is the account', async () => {
+  const store = await openStore(await openRedis());
+  const account = new Accounts(store);
+  const { id, created_at } = await createAccountIn(account);
+  const run = vi.spyOn(store, 'run');
+  expect(await account.update(id, { plan: 'pro', pinned_audio: 'opus' })).toEqual({
+    id,
+    name: 'Ada',
+    email: 'ada@example.com',
+    plan: 'pro',
+    status: 'active',
+    created_at,
+    pinned_audio: 'opus',
+  });
+  expect(run).toHaveBeenCalledTimes(1);
 });
 
 describe('the report of the usage command', () => {

@@ -10,7 +10,7 @@ ARGV[2]  1 if it is made now; otherwise it must exist
 ARGV[3]  secret for webhook_url, if that is set; otherwise empty
 ARGV[4]  channel of changes
 ARGV[5…] names of fields, each followed by its value; an empty value removes the field
-Returns `written`, or `missing` or `closed`: nothing is written then.
+Returns the fields of the account, each followed by its value; or `missing` or `closed`: nothing is written then.
 ]]
 local id, secret = ARGV[1], ARGV[3]
 if ARGV[2] ~= '1' then
@@ -38,4 +38,4 @@ if secret ~= '' then
   redis.call('SADD', KEYS[3], id)
 end
 redis.call('PUBLISH', ARGV[4], id)
-return 'written'
+return redis.call('HGETALL', KEYS[1])
