@@ -12,7 +12,7 @@ const commands = commandsOf('accounts.md')
   .filter((command) => command.startsWith(BEFORE))
   // Reports go back a year at most.
   .map((command) => command.slice(BEFORE.length).replace(/\d{4}-\d\d-\d\d/, today()))
-  .filter((words) => words !== '…');
+  .filter((words) => !words.endsWith('…'));
 /** The account of the examples. */
 const ACCOUNT = 7;
 
