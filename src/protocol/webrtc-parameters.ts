@@ -55,7 +55,7 @@ export const RtpParametersSchema = Type.Unsafe<RtpParameters>(
       ),
       rtcp: Type.Optional(Type.Object({ cname: Type.Optional(text(255)) })),
     },
-    { description: 'what the browser sends' },
+    { description: 'what the browser sends; a `cname` with spaces in it is replaced' },
   ),
 );
 
@@ -115,6 +115,23 @@ export const canHearOpus = ({ codecs = [] }: RtpCapabilities): boolean =>
     ({ mimeType, clockRate, channels }) =>
       mimeType.toLowerCase() === 'audio/opus' && clockRate === 48_000 && channels === 2,
   );
+
+/** CNAME that a browser can take as the id of a stream: it writes the id into `a=msid`, where a space ends it (RFC 8830 §2). */
+const CNAME = /^[\x21-\x7e]{1,255}$/;
+
+/** Returns whether the browsers that hear a client can be told its CNAME. */
+export const isUsableCname = (cname: string): boolean => CNAME.test(cname);
+
+/**
+ * Returns the parameters of a producer without a CNAME that other browsers cannot take: such a browser would refuse the offer, and all later
+ * ones. mediasoup makes a CNAME in its place.
+ */
+export function withUsableCname(rtpParameters: RtpParameters): RtpParameters {
+  const { rtcp, ...others } = rtpParameters;
+  if (rtcp?.cname === undefined || isUsableCname(rtcp.cname)) return rtpParameters;
+  const { cname: _, ...rest } = rtcp;
+  return { ...others, rtcp: rest };
+}
 
 /** Returns the part of a browser's capabilities that matters for audio. mediasoup copies them for each consumer. */
 export const capabilitiesOfAudio = ({ codecs, headerExtensions }: RtpCapabilities) => ({

@@ -7,7 +7,11 @@ import type {
   WebRtcDescription,
 } from '../protocol/webrtc-descriptions.ts';
 import { mayNotPublish, PartylineError, replaced, rtpExceeded } from '../protocol/errors.ts';
-import { canHearOpus, capabilitiesOfAudio } from '../protocol/webrtc-parameters.ts';
+import {
+  canHearOpus,
+  capabilitiesOfAudio,
+  withUsableCname,
+} from '../protocol/webrtc-parameters.ts';
 import { RtpWatch } from '../bridge/rtp-watch.ts';
 import type { Peer, ClientConnection, RoomProducer } from './peer.ts';
 import { PendingConsumers } from './pending-consumers.ts';
@@ -188,7 +192,7 @@ export class WebRtcPeer implements Peer {
   }
 
   async produce(transportId: string, rtpParameters: RtpParameters): Promise<string> {
-    const producerId = await this.#leg.produce(transportId, rtpParameters);
+    const producerId = await this.#leg.produce(transportId, withUsableCname(rtpParameters));
     if (this.#mayPublish) {
       await this.#addProducer(producerId);
     }

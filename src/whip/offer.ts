@@ -5,6 +5,7 @@ import {
   type SessionDescription,
 } from 'sdp-transform';
 import type { DtlsParameters } from '../protocol/media-types.ts';
+import { isUsableCname } from '../protocol/webrtc-parameters.ts';
 import { asText, parseDescription, unusable } from './sdp-text.ts';
 
 /** WHIP: the client sends. WHEP: it receives. */
@@ -67,7 +68,6 @@ const MIX_PACKET_MS = 20;
 /** Bounds of RFC 8839 §5.4. */
 const UFRAG_CHARACTERS = { min: 4, max: 256 };
 const PWD_CHARACTERS = { min: 22, max: 256 };
-const CNAME = /^[\x20-\x7e]{1,255}$/;
 const ICE_TEXT = /^[\x21-\x7e]*$/;
 
 /**
@@ -250,11 +250,11 @@ function readSsrc({ ssrcs = [] }: MediaDescription): number | undefined {
     : undefined;
 }
 
-/** Returns the CNAME if it is printable and not too long, because it is sent to browsers that hear the client. */
+/** Returns the CNAME if the browsers that hear the client can be told it. */
 function readCname({ ssrcs = [] }: MediaDescription): string | undefined {
   const named = ssrcs.find(({ attribute }) => attribute === 'cname');
   const cname = named?.value === undefined ? '' : asText(named.value);
-  return CNAME.test(cname) ? cname : undefined;
+  return isUsableCname(cname) ? cname : undefined;
 }
 
 /** @throws {PartylineError} `unprocessable` if it is shorter than a packet of a mix */

@@ -139,6 +139,16 @@ describe('WebRTC signaling', () => {
     await client.ask({ ...produce, rtp_parameters: good }, 'produced');
   });
 
+  test('a cname with spaces, with which browsers could not hear anybody further, is not told to others', async () => {
+    const { client: other } = await joinWebRtc('other');
+    const { client, webrtc } = await joinWebRtc();
+    const produce = { type: 'produce', kind: 'audio', transport_id: webrtc.send_transport.id };
+    const rtp_parameters = { codecs: [OPUS], encodings: [{ ssrc: 1 }], rtcp: { cname: 'a b c' } };
+    await client.ask({ ...produce, rtp_parameters }, 'produced');
+    const told = await other.next('new_consumer');
+    expect(told.rtp_parameters.rtcp?.cname).toMatch(/^[\x21-\x7e]+$/);
+  });
+
   test.each([
     {},
     { codecs: [] },

@@ -313,7 +313,14 @@ export class WebRtcAudio implements RoomAudio {
     if (unwanted() || !this.#recvTransport) return;
     try {
       const rtpParameters = announced.rtp_parameters as types.RtpParameters;
-      const consumer = await this.#recvTransport.consume({ id, producerId, kind, rtpParameters });
+      const consumer = await this.#recvTransport.consume({
+        id,
+        producerId,
+        kind,
+        rtpParameters,
+        // In place of the peer's CNAME, which may not fit into SDP.
+        streamId: id,
+      });
       if (unwanted()) {
         consumer.close();
         return;

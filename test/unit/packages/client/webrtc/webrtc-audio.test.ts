@@ -14,6 +14,8 @@ let answer: PromiseWithResolvers<object>;
 let connect: () => Promise<void>;
 /** Answers any other request. */
 let request: (message: { type: string }) => Promise<object>;
+/** Ids of streams in SDP to which consumers were added. */
+let streamIds: unknown[];
 /** Faults that were told. */
 let faults: string[];
 
@@ -23,7 +25,8 @@ class Transport {
     produced.push(track);
     return answer.promise;
   }
-  consume({ id }: { id: string }): Promise<object> {
+  consume({ id, streamId }: { id: string; streamId?: string }): Promise<object> {
+    streamIds.push(streamId);
     return Promise.resolve({ id, track: {}, close: () => undefined });
   }
   on(event: string, listener: (parameters: object, ...done: (() => void)[]) => void): void {
@@ -62,6 +65,7 @@ let audio: WebRtcAudio;
 beforeEach(() => {
   produced = [];
   faults = [];
+  streamIds = [];
   answer = Promise.withResolvers();
   request = () => Promise.resolve({});
 });
@@ -199,6 +203,13 @@ test('a peer that the gateway refuses to send for now is heard later', async () 
   await vi.advanceTimersByTimeAsync(3000);
   expect(types).toEqual(Array(3).fill('resume_consumer'));
   expect(faults).toEqual([]);
+});
+
+test('the CNAME of a peer is not the id of a stream, in which a space ends all later offers', async () => {
+  await openAudio(trackIn('live'));
+  const hostile = { ...BOB, rtp_parameters: { rtcp: { cname: 'a b c' } } };
+  audio.receive({ type: 'new_consumer', ...hostile } as unknown as ServerMessage);
+  await vi.waitFor(() => expect(streamIds).toEqual(['c']), { timeout: 10_000 });
 });
 
 test('requests that wait to be repeated end with the audio', async () => {
