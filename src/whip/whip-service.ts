@@ -225,20 +225,19 @@ export class WhipService {
     await quota.check(account.id, account.plan);
     const name = room === ECHO_ROOM ? echoRoomOf(peer) : room;
     const lease = await rooms.acquire(account.id, name);
+    let media: Media | undefined;
     try {
       checkFrom(request, (other) => lease.room.hasPeer(other));
+      // Before its lease: a peer whose media cannot be opened keeps the connection that it has.
+      media = await this.#openMedia(lease.room, request.kind, offer);
       const admitted = await this.#admit(request, mayJoin);
-      if ('elsewhere' in admitted) {
-        lease.release();
-        return admitted;
-      }
-      try {
-        return await this.#start(request, offer, lease, admitted);
-      } catch (fault) {
-        admitted.release();
-        throw fault;
-      }
+      if (!('elsewhere' in admitted))
+        return await this.#start(request, offer, lease, media, admitted);
+      media.close();
+      lease.release();
+      return admitted;
     } catch (fault) {
+      media?.close();
       lease.release();
       throw fault;
     }
@@ -252,10 +251,11 @@ export class WhipService {
     { credentials: { account }, peer, room }: WhipRequest,
     mayJoin: boolean,
   ): Promise<Admitted | Elsewhere> {
-    const { takeover, leases, log, node } = this.#parts;
+    const { takeover, leases, log, node, drain } = this.#parts;
     const holder = { accountId: account.id, peer, connectionId: randomUUID() };
     const id = `${WHIP_PREFIX}${node}${randomBytes(SECRET_BYTES).toString('hex')}`;
     const { maxCcu } = PLANS[account.plan];
+    drain.check();
     const admission = await leases.admitHalf(holder, maxCcu, {
       // With the lease: of two halves that come to two nodes at once, one finds the other.
       place: { sessionId: id, room, kind: 'webrtc' },
@@ -266,16 +266,23 @@ export class WhipService {
       return { elsewhere: nodeOf(admission.elsewhere.slice(WHIP_PREFIX.length)) };
     }
     const { order, lastPlace } = admission;
-    const release = () => {
-      leases.release(holder).catch((fault: unknown) => {
+    const logged = (released: Promise<void>) => {
+      released.catch((fault: unknown) => {
         log.warn({ err: fault, peer }, 'lease not released; retrying');
       });
     };
+    const release = () => logged(leases.release(holder));
+    // The place of a peer that has no other connection is that of this one, and ends with it.
+    const withdraw = lastPlace ? () => logged(leases.withdraw(holder)) : release;
     try {
+      // A client that this node refuses keeps its other connection, which the announcement would
+      // end.
+      drain.check();
+      takeover.checkNewest(holder, order);
       await takeover.arrived(holder, order);
-      return { id, holder, order, isElsewhere: lastPlace !== undefined, release };
+      return { id, holder, order, isElsewhere: lastPlace !== undefined, release, withdraw };
     } catch (fault) {
-      release();
+      withdraw();
       throw fault;
     }
   }
@@ -284,17 +291,17 @@ export class WhipService {
     request: WhipRequest,
     offer: Offer,
     lease: RoomLease,
-    { id, holder, order, isElsewhere, release }: Admitted,
+    media: Media,
+    { id, holder, order, isElsewhere, release, withdraw }: Admitted,
   ): Promise<Created> {
     const { takeover, connections, drain, metrics, places, sessions, timings } = this.#parts;
     const { credentials, peer: name, room } = request;
     const log = this.#parts.log.child({ account: credentials.account.id, peer: name, room });
-    const media = await this.#openMedia(lease.room, request.kind, offer);
     try {
       drain.check();
       takeover.checkNewest(holder, order);
     } catch (fault) {
-      media.close();
+      withdraw();
       throw fault;
     }
     const session: WhipSession = new WhipSession(lease, {
@@ -323,7 +330,7 @@ export class WhipService {
       places.take(credentials.account.id, name)?.end('moved');
       created = await this.#takeIn(session, media, request, offer);
     } catch (fault) {
-      // Otherwise the session would survive, although the caller releases its leases.
+      // It releases its leases.
       session.fail(fault);
       throw fault;
     }
@@ -404,6 +411,8 @@ type Admitted = {
   /** True if the peer had another connection, which this one takes over. */
   isElsewhere: boolean;
   release: () => void;
+  /** Releases the lease of a client that is refused, so that an attempt that fails changes nothing. */
+  withdraw: () => void;
 };
 
 /** Characters of a session id at the end of a TURN user's name: a peer's name may not fit into a header. */

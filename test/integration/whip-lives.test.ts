@@ -1,10 +1,12 @@
 import { once } from 'node:events';
 import { type IncomingMessage, request as openRequest } from 'node:http';
-import { expect, test } from 'vitest';
+import { setTimeout as delay } from 'node:timers/promises';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { Accounts } from '../../src/accounts/accounts.ts';
 import { PLANS } from '../../src/accounts/plans.ts';
 import { SigningKeys } from '../../src/accounts/signing-keys.ts';
 import { Tokens } from '../../src/accounts/tokens.ts';
+import { RoomMedia } from '../../src/rooms/room-media.ts';
 import { UsageStore } from '../../src/usage/usage-store.ts';
 import type { TestClient } from '../support/client.ts';
 import { eventually } from '../support/gateway.ts';
@@ -121,9 +123,9 @@ test('a media worker that dies in the middle of opening a session leaves nothing
     };
     return me.summary.current_ccu;
   };
-  for (const [path, offer] of [
-    ['/whip/a?peer=obs', SPEAKER],
-    ['/whep/a?peer=player', PLAYER],
+  for (const [path, offer, opens] of [
+    ['/whip/a?peer=obs', SPEAKER, 'openInput'],
+    ['/whep/a?peer=player', PLAYER, 'openOutput'],
   ] as const) {
     // Its room has a router then, so that the next session gets as far as its own media.
     await eventually('there is a media worker', async () => {
@@ -132,10 +134,11 @@ test('a media worker that dies in the middle of opening a session leaves nothing
     const [pid] = gateway.mediaWorkerPids();
     // It answers nothing from now on, so that it dies in the middle.
     process.kill(pid!, 'SIGSTOP');
+    const opening = vi.spyOn(RoomMedia.prototype, opens);
+    onTestFinished(() => opening.mockRestore());
     const posted = postOffer(gateway, path, offer);
-    await eventually('it is being opened', async () => (await ccu()) === 2);
-    // Most probably it waits for its media by then.
-    await new Promise((resolve) => setTimeout(resolve, 50));
+    // It waits for its media from then on.
+    await eventually('it is being opened', () => opening.mock.calls.length === 1);
     killIfThere(pid!);
     const answered = await posted;
     // 201 if it asked for media only when there was another media worker.
@@ -144,6 +147,21 @@ test('a media worker that dies in the middle of opening a session leaves nothing
     await eventually('nothing is left', async () => (await ccu()) === 0);
     expect(gateway.counts()).toEqual({ sessions: 0, rooms: 0 });
   }
+});
+
+test('a POST whose media cannot be opened ends no other connection of its peer', async () => {
+  const gateway = await openGateway({}, { sessions: { movesWithinMs: 1 } });
+  const alice = await enter(gateway, 'alice');
+  const socket = await enter(gateway, 'obs');
+  const openInput = vi.spyOn(RoomMedia.prototype, 'openInput').mockImplementationOnce(async () => {
+    await delay(200);
+    throw new Error('no descriptor is left');
+  });
+  onTestFinished(() => openInput.mockRestore());
+  const refused = await postOffer(gateway, '/whip/a?peer=obs', SPEAKER);
+  expect(refused.status).toBe(500);
+  expect(await socket.ask({ type: 'leave' }, 'left')).toMatchObject({ room: 'a' });
+  expect(await alice.next('peer_left')).toMatchObject({ peer: 'obs', reason: 'left' });
 });
 
 test('a session is metered while it is connected, both halves of a peer once; it ends with the month’s minutes, and none begins without them', async () => {

@@ -141,3 +141,61 @@ test('a half whose media does not open is refused', async () => {
   open(new Error('no port'));
   await expect(done).rejects.toThrow('no port');
 });
+
+/** Service on which a peer that has another connection opens its first half, with media that the test gives. @returns what was done for it */
+async function openNew(openInput: () => Promise<object>) {
+  const done: string[] = [];
+  const note = async (what: string) => void done.push(what);
+  const room = { media: { openInput } };
+  let isDraining = false;
+  const parts = {
+    node: '0'.repeat(16),
+    sessions: { get: () => undefined },
+    quota: { check: async () => {} },
+    rooms: { acquire: async () => ({ room, release: () => void note('room released') }) },
+    leases: {
+      admitHalf: async () => {
+        await note('admitted');
+        isDraining = true;
+        return { order: 1, lastPlace: { sessionId: 's', room: 'a', kind: 'websocket' } };
+      },
+      release: () => note('released'),
+      withdraw: () => note('withdrawn'),
+    },
+    takeover: { checkNewest: () => {}, arrived: () => note('announced') },
+    drain: {
+      check: () => {
+        if (isDraining) throw new Error('draining');
+      },
+    },
+    log: { child: () => parts.log, warn: () => {} },
+    timings: {},
+    accountWatch: { changes: () => 0 },
+  };
+  const service = new WhipService(parts as unknown as WhipServiceParts);
+  const sdp = recordedOffer('obs-whip');
+  const request = { kind: 'whip', credentials: { account: { id: 7, plan: 'pro' } }, sdp } as const;
+  const where = { room: 'a', peer: 'obs', from: undefined };
+  const opening = service.open(
+    { ...request, ...where, credentials: request.credentials as Credentials },
+    readOffer(sdp, 'whip'),
+    0,
+  );
+  const fault = await opening.catch((reason: unknown) => reason);
+  return { done, fault };
+}
+
+test('a peer whose media cannot be opened keeps the lease and the place of its other connection', async () => {
+  const { done, fault } = await openNew(async () => Promise.reject(new Error('no port')));
+  expect(fault).toMatchObject({ message: 'no port' });
+  expect(done).toEqual(['room released']);
+});
+
+test('a peer that is refused after its admission is not announced, and its lease is withdrawn', async () => {
+  let closed = 0;
+  const media = { close: () => (closed += 1) };
+  const { done, fault } = await openNew(async () => media);
+  expect(fault).toMatchObject({ message: 'draining' });
+  expect(done).toEqual(['admitted', 'withdrawn', 'room released']);
+  expect(closed).toBe(1);
+});
