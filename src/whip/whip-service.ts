@@ -6,6 +6,7 @@ import { PLANS } from '../accounts/plans.ts';
 import type { IceServer } from '../protocol/media-types.ts';
 import type { WebRtcOutput } from '../media/listening-router.ts';
 import type { WebRtcInput } from '../media/webrtc-input.ts';
+import { mediaLost } from '../media/webrtc-leg.ts';
 import { mayNotPublish, notFound, PartylineError, replaced } from '../protocol/errors.ts';
 import { checkName, checkRoomName, ECHO_ROOM, LOBBY } from '../protocol/names.ts';
 import { echoRoomOf } from '../rooms/echo.ts';
@@ -394,6 +395,8 @@ export class WhipService {
       } else {
         await session.speakBy(half, media);
       }
+      // Ended while the others did not hear it yet.
+      if (!session.has(half)) throw session.endFault ?? mediaLost(undefined);
       return { id, etag, sdp, iceServers };
     } catch (fault) {
       media.close();

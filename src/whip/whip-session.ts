@@ -114,9 +114,14 @@ export class WhipSession implements ClientConnection, LiveSession {
     this.#add(half);
   }
 
+  /** Returns false if a half has ended or been replaced. */
+  has(half: Half): boolean {
+    return this.#halves.get(half.kind) === half;
+  }
+
   /** Ends a half, and the session if this is its last half. Does nothing if the half has ended or been replaced. */
   endHalf(half: Half, reason: LeaveReason): void {
-    if (this.#halves.get(half.kind) !== half) return;
+    if (!this.has(half)) return;
     if (this.#halves.size === 1) {
       this.#end(reason);
       return;
@@ -217,7 +222,7 @@ export class WhipSession implements ClientConnection, LiveSession {
   }
 
   #look(half: Half): void {
-    if (this.#isClosed || this.#halves.get(half.kind) !== half) return;
+    if (this.#isClosed || !this.has(half)) return;
     const hasChanged = half.look(performance.now());
     if (!hasChanged && half.state !== 'open') return;
     if (hasChanged) this.log.debug({ kind: half.kind, state: half.state }, 'whip path changed');

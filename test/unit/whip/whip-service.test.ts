@@ -61,13 +61,23 @@ function addHalf() {
     new Promise((resolve, reject) => {
       opened = (media) => (media instanceof Error ? reject(media) : resolve(media));
     });
-  const room = { media: { openInput }, leave: () => {} };
+  const heard = Promise.withResolvers<void>();
+  const room = {
+    media: { openInput },
+    iceServers: { for: () => [] },
+    producers: { removeOf: () => {} },
+    addBrowserProducer: () => heard.promise,
+    mediaPathChanged: () => {},
+    leave: () => {},
+  };
   const session = new WhipSession(
     { room, release: () => {} } as unknown as RoomLease,
     {
       credentials,
       peer: 'obs',
       room: 'a',
+      onHalf: () => {},
+      onHalfEnded: () => {},
       onClosed: () => (state.session = undefined),
       log: { info: () => {} },
     } as unknown as WhipSessionParts,
@@ -76,6 +86,7 @@ function addHalf() {
   const parts = {
     sessions: { get: () => state.session },
     drain: { check: () => {} },
+    node: '0'.repeat(16),
     timings: {},
     accountWatch: { changes: () => 0 },
     // The first step of a new session.
@@ -92,8 +103,22 @@ function addHalf() {
     sdp,
   };
   const done = service.open(request, readOffer(sdp, 'whip'), 0);
-  const media = { close: () => void (state.closed += 1) };
-  return { session, state, done, media, open: (result: typeof media | Error) => opened(result) };
+  const path = {
+    state: 'opening',
+    iceParameters: { usernameFragment: 'u', password: 'p' },
+    iceCandidates: [],
+    dtlsParameters: { fingerprints: [{ algorithm: 'sha-256', value: 'AA' }] },
+  };
+  const media = { path, producerId: 'p', close: () => void (state.closed += 1) };
+  const hear = () => heard.resolve();
+  return {
+    session,
+    state,
+    done,
+    media,
+    hear,
+    open: (result: typeof media | Error) => opened(result),
+  };
 }
 
 test('a session that ends while a half is added to it is followed by a new one', async () => {
@@ -134,6 +159,23 @@ test.each([
   await expect(done).rejects.toMatchObject({ code });
   expect(state.closed).toBe(1);
 });
+
+test.each([
+  ['replaced', new PartylineError('replaced', 'ended by others'), 'replaced'],
+  ['ended with its media', new PartylineError('media_lost', 'its media has ended'), 'media_lost'],
+])(
+  'a session that is %s while its half is made heard is not answered as if it lived',
+  async (_, fault, code) => {
+    const { session, state, done, media, hear, open } = addHalf();
+    await new Promise(setImmediate);
+    open(media);
+    await new Promise(setImmediate);
+    session.fail(fault);
+    hear();
+    await expect(done).rejects.toMatchObject({ code });
+    expect(state.closed).toBeGreaterThan(0);
+  },
+);
 
 test('a half whose media does not open is refused', async () => {
   const { done, open } = addHalf();
