@@ -113,8 +113,14 @@ export const DtlsParametersSchema = Type.Unsafe<DtlsParameters>(
 export const canHearOpus = ({ codecs = [] }: RtpCapabilities): boolean =>
   codecs.some(
     ({ mimeType, clockRate, channels }) =>
-      mimeType.toLowerCase() === 'audio/opus' && clockRate === 48_000 && channels === 2,
+      isOpus(mimeType) && clockRate === 48_000 && channels === 2,
   );
+
+/** Returns whether a producer has Opus twice: mediasoup takes it, but gives it to nobody, because both get one payload type. */
+export const hasOpusTwice = ({ codecs }: RtpParameters): boolean =>
+  codecs.filter(({ mimeType }) => isOpus(mimeType)).length > 1;
+
+const isOpus = (mimeType: string) => mimeType.toLowerCase() === 'audio/opus';
 
 /** CNAME that a browser can take as the id of a stream: it writes the id into `a=msid`, where a space ends it (RFC 8830 §2). */
 const CNAME = /^[\x21-\x7e]{1,255}$/;

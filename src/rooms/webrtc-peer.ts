@@ -10,6 +10,7 @@ import { mayNotPublish, PartylineError, replaced, rtpExceeded } from '../protoco
 import {
   canHearOpus,
   capabilitiesOfAudio,
+  hasOpusTwice,
   withUsableCname,
 } from '../protocol/webrtc-parameters.ts';
 import { RtpWatch } from '../bridge/rtp-watch.ts';
@@ -191,7 +192,12 @@ export class WebRtcPeer implements Peer {
     return this.#leg.connect(transportId, dtlsParameters);
   }
 
+  /** @throws {PartylineError} `bad_message`, `forbidden`, `media_lost` */
   async produce(transportId: string, rtpParameters: RtpParameters): Promise<string> {
+    if (hasOpusTwice(rtpParameters)) {
+      const fault = 'produce: rtp_parameters has more than one audio/opus.';
+      throw new PartylineError('bad_message', fault);
+    }
     const producerId = await this.#leg.produce(transportId, withUsableCname(rtpParameters));
     if (this.#mayPublish) {
       await this.#addProducer(producerId);

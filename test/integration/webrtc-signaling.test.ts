@@ -125,6 +125,7 @@ describe('WebRTC signaling', () => {
       'a line break in a feedback type',
       { codecs: [{ ...OPUS, rtcpFeedback: [{ type: 'a\nb' }] }] },
     ],
+    ['Opus twice', { codecs: [OPUS, { ...OPUS, mimeType: 'audio/OPUS', payloadType: 112 }] }],
     ['a payload type that is none', { codecs: [{ ...OPUS, payloadType: 999 }] }],
     ['an SSRC that is none', { encodings: [{ ssrc: 2 ** 40 }] }],
     ['an extension id that is none', { headerExtensions: [{ uri: 'urn:x', id: 99_999 }] }],

@@ -61,7 +61,7 @@ async function openPeer() {
   const connection = { name: 'ann' } as unknown as ClientConnection;
   const lease = { room } as unknown as RoomLease;
   const peer = await WebRtcPeer.open(lease, connection, undefined, false);
-  const produce = () => peer.produce('t', {} as never);
+  const produce = () => peer.produce('t', { codecs: [] });
   return { peer, leg, made, added, adding, produce };
 }
 

@@ -159,7 +159,7 @@ describe('to WebRTC, when the media worker dies', () => {
     await client.join({}, 1);
     await client.join(WEBRTC, 2);
     const browser = client.presence.browser as WebRtcPeer;
-    await browser.produce('send', {} as never);
+    await browser.produce('send', { codecs: [] });
     const [leg] = client.legs;
     leg!.packetCame();
     return { ...client, browser, leg: leg! };
