@@ -32,6 +32,8 @@ export class Half {
   #restarted: Patched;
   #state: PathState;
   #sinceMs = performance.now();
+  /** Time of the last ICE restart in the present state. */
+  #restartedAtMs = -Infinity;
   /** Queue of restarts: each is answered with the state after it. */
   #patching: Promise<unknown> = Promise.resolve();
 
@@ -71,14 +73,20 @@ export class Half {
     if (state === this.#state) return false;
     this.#state = state;
     this.#sinceMs = nowMs;
+    this.#restartedAtMs = -Infinity;
     return true;
   }
 
-  /** Returns true if the client's time to connect, or to come back, is over. */
+  /**
+   * Returns true if the client's time to connect, or to come back, is over. An ICE restart gives it as long again, but no more than twice
+   * the time in all, so that a client without a path does not keep its place.
+   */
   isOverdue(nowMs: number, { connectWithinMs, resumeMs }: HalfTimeouts): boolean {
+    if (this.#state !== 'opening' && !this.isLost) return false;
+    const withinMs = this.#state === 'opening' ? connectWithinMs : resumeMs;
     const forMs = nowMs - this.#sinceMs;
-    if (this.#state === 'opening') return forMs >= connectWithinMs;
-    return this.isLost && forMs >= resumeMs;
+    const sinceRestartMs = nowMs - this.#restartedAtMs;
+    return forMs >= 2 * withinMs || Math.min(forMs, sinceRestartMs) >= withinMs;
   }
 
   /**
@@ -111,6 +119,7 @@ export class Half {
       if (this.path.state === 'dead' || this.path.state === 'ended') throw mediaLost(fault);
       throw fault;
     }
+    this.#restartedAtMs = performance.now();
     this.#ufrags = ice.ufrags;
     this.#etag = newEtag();
     this.#restarted = { body: writeRestart(this.#offer, this.path), etag: this.#etag };
@@ -120,7 +129,7 @@ export class Half {
 
 /** Time limits of a client. */
 export type HalfTimeouts = {
-  /** Maximum time until the first connection, ms. */
+  /** Maximum time until the first connection, ms; an ICE restart extends this and the next. */
   connectWithinMs: number;
   /** Maximum time until a lost connection is restored, ms. */
   resumeMs: number;
