@@ -35,6 +35,8 @@ export class RoomRouter {
   readonly #branches: Branch[];
   readonly #opening = new Set<Branch>();
   #spreading: Promise<boolean> | undefined;
+  /** Number of browsers that wait for a further branch. */
+  #waiting = 0;
   #spreadNotBeforeMs = 0;
   /** Producers, as they are on the primary branch. */
   readonly #producers = new Set<Producer>();
@@ -165,12 +167,31 @@ export class RoomRouter {
   async #reserveLeg(): Promise<Branch> {
     for (;;) {
       const roomy = this.#branches.find((branch) => this.#hasRoom(branch));
-      if (roomy) return roomy.reserveLeg();
-      this.#spreading ??= this.#spread().finally(() => (this.#spreading = undefined));
-      if (await this.#spreading) continue;
+      if (roomy) return this.#reserveOn(roomy);
+      if (await this.#awaitSpread()) continue;
       const [emptiest] = this.#branches.toSorted((one, other) => one.legs - other.legs);
-      return (emptiest ?? this.#primary).reserveLeg();
+      return this.#reserveOn(emptiest ?? this.#primary);
     }
+  }
+
+  /** Waits for a further branch. @returns false if none was opened */
+  async #awaitSpread(): Promise<boolean> {
+    this.#waiting += 1;
+    try {
+      this.#spreading ??= this.#spread().finally(() => (this.#spreading = undefined));
+      return await this.#spreading;
+    } finally {
+      this.#waiting -= 1;
+    }
+  }
+
+  #reserveOn(branch: Branch): Branch {
+    branch.reserveLeg();
+    // Others may have left meanwhile: a branch that was opened for browsers which went elsewhere
+    // would stay empty.
+    const unused = this.#waiting > 0 ? [] : this.#branches.filter(({ legs }) => legs === 0);
+    for (const each of unused) this.#drawBack(each);
+    return branch;
   }
 
   /** True if a branch can take one more browser: each one may consume every producer. */

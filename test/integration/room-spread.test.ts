@@ -126,6 +126,24 @@ test('a browser that cannot be let in takes no capacity from the next one', asyn
   expect(await legsOf(pool)).toEqual([2, 1]);
 });
 
+test('a media worker to which a room was spread is left again if its first browser finds a place on the one before', async () => {
+  const pool = await openPool(2, 2);
+  const room = await pool.openRouter(() => {});
+  cleanUps.push(() => room.close());
+  await room.plainLeg.produce();
+  const second = await room.plainLeg.produce();
+  await join(room);
+  // The first is full.
+  const joining = join(room);
+  second.close();
+  await joining;
+  expect(await legsOf(pool)).toEqual([2, 0]);
+  expect(routersOf(pool)).toEqual([1, 0]);
+  await room.plainLeg.produce();
+  await join(room);
+  expect(await legsOf(pool)).toEqual([2, 1]);
+});
+
 /** RTP parameters of a browser's microphone. */
 const rtpParameters = {
   mid: '0',
