@@ -2,6 +2,7 @@ import { FrameClock } from '../audio/clock.ts';
 import { IceServers } from '../media/ice-servers.ts';
 import { RelayBudgets } from '../rooms/relay-budgets.ts';
 import { RoomRegistry } from '../rooms/registry.ts';
+import { RtpBudgets } from '../rooms/rtp-budgets.ts';
 import { Slices } from '../slices.ts';
 import { logOnceASecond } from '../log-once-a-second.ts';
 import type { Audio } from './open-audio.ts';
@@ -41,7 +42,7 @@ export function openRooms(
     talkThresholdDbov: settings.TALK_THRESHOLD_DBOV,
     talkHoldMs: settings.TALK_HOLD_MS,
     uplinkTimings: { tooFastAfterMs, producerRetryMs: timings.mediaWorkers.producerRetryMs },
-    rtpEndAfterMs,
+    rtpBudgets: new RtpBudgets(rtpEndAfterMs),
   });
   return opened.adopt(rooms, (part) => part.close());
 }

@@ -14,6 +14,9 @@ const BYTES_PER_S = 75_000;
 /** Seconds of audio in the bucket from which a sender is within its budget again. */
 const RECOVERED_S = 2;
 
+/** Packets that a producer has received, and their bytes. */
+export type ReceivedRtp = { packets: number; bytes: number };
+
 /** Verdict on a packet; `end`: the sender has been over its budget for too long. */
 type Verdict = 'pass' | 'drop' | 'end';
 
@@ -24,13 +27,34 @@ type Verdict = 'pass' | 'drop' | 'end';
  */
 export class RtpBudget {
   readonly #bucket: TokenBucket;
-  readonly #endAfterMs: number;
+  /** Time over the budget after which the sender is ended. */
+  readonly endAfterMs: number;
   #overSinceMs: number | undefined;
 
   /** @param endAfterMs time over the budget after which the sender is ended */
   constructor(endAfterMs: number, nowMs: number) {
-    this.#endAfterMs = endAfterMs;
+    this.endAfterMs = endAfterMs;
     this.#bucket = new TokenBucket(RATE, nowMs);
+  }
+
+  /** Returns true if nothing of it is used, so that it equals a new one. */
+  isFull(nowMs: number): boolean {
+    return this.#bucket.isFull(nowMs);
+  }
+
+  /**
+   * Charges packets that have been received and dropped, also beyond the budget.
+   * @returns true if the sender has been over it for too long
+   */
+  chargeDropped({ packets, bytes }: ReceivedRtp, nowMs: number): boolean {
+    const costS = Math.max(packets * MIN_PACKET_S, bytes / BYTES_PER_S);
+    const balanceS = this.#bucket.balance(nowMs);
+    if (balanceS >= RECOVERED_S) this.#overSinceMs = undefined;
+    // No debt of more than a whole budget, which the sender would have to wait for.
+    this.#bucket.spend(Math.min(costS, balanceS + RATE.burst), nowMs);
+    if (costS <= balanceS) return false;
+    this.#overSinceMs ??= nowMs;
+    return nowMs - this.#overSinceMs >= this.endAfterMs;
   }
 
   /** Charges a packet; a dropped one costs nothing. @param samples its duration, samples at 48 kHz @param bytes its length */
@@ -43,6 +67,6 @@ export class RtpBudget {
       return 'pass';
     }
     this.#overSinceMs ??= nowMs;
-    return nowMs - this.#overSinceMs < this.#endAfterMs ? 'drop' : 'end';
+    return nowMs - this.#overSinceMs < this.endAfterMs ? 'drop' : 'end';
   }
 }

@@ -5,6 +5,7 @@ import {
   type TransportHost,
 } from './client-transport.ts';
 import type { Publish } from './pipe.ts';
+import { receivedRtp } from './received-rtp.ts';
 
 export type WebRtcInputOptions = ClientTransportOptions & { rtpParameters: RtpParameters };
 
@@ -46,6 +47,11 @@ export class WebRtcInput {
 
   get producerId(): string {
     return this.#producer.id;
+  }
+
+  /** Returns what its producer has received. @throws {Error} if that closes meanwhile */
+  receivedRtp(): Promise<{ packets: number; bytes: number }> {
+    return receivedRtp(this.#producer);
   }
 
   /** Pauses or resumes the producer. @throws {Error} if the media worker dies or hangs */

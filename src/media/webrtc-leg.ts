@@ -13,6 +13,7 @@ import type {
 import { PartylineError } from '../protocol/errors.ts';
 import { HeldLeg } from './held-leg.ts';
 import type { Publish } from './pipe.ts';
+import { receivedRtp } from './received-rtp.ts';
 
 /** Environment of a leg: its router, its server, and callbacks. */
 export type WebRtcLegHost = {
@@ -127,6 +128,12 @@ export class WebRtcLeg {
   /** Id of the browser's producer; undefined if there is none. */
   get producerId(): string | undefined {
     return typeof this.#producer === 'object' ? this.#producer.id : undefined;
+  }
+
+  /** Returns what its producer has received, if it has one. @throws {Error} if that closes meanwhile */
+  async receivedRtp(): Promise<{ packets: number; bytes: number }> {
+    const none = { packets: 0, bytes: 0 };
+    return typeof this.#producer === 'object' ? receivedRtp(this.#producer) : none;
   }
 
   /** True once a packet of the producer has come, while the leg is held. */

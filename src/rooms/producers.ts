@@ -1,8 +1,9 @@
 import type { FastifyBaseLogger } from 'fastify';
 import type { Downlink } from '../bridge/downlink.ts';
-import { RtpBudget } from '../bridge/rtp-budget.ts';
+import type { RtpBudget } from '../bridge/rtp-budget.ts';
 import { mediaLost } from '../media/webrtc-leg.ts';
 import type { Peer, RoomProducer } from './peer.ts';
+import type { RtpBudgets } from './rtp-budgets.ts';
 
 export type ProducersParts = {
   /** Passes the audio of the router's producers to the mixer. */
@@ -16,8 +17,8 @@ export type ProducersParts = {
   onRemoteAdded: (name: string) => void;
   /** Called when a producer has ended. */
   onRemoved: (id: string) => void;
-  /** Time over its budget of RTP after which a sender is ended. */
-  rtpEndAfterMs: number;
+  accountId: number;
+  rtpBudgets: RtpBudgets;
   log: FastifyBaseLogger;
 };
 
@@ -29,7 +30,6 @@ export class Producers {
   readonly #parts: ProducersParts;
   readonly #downlink: Downlink;
   readonly #browsers = new Set<Peer>();
-  readonly #budgets = new WeakMap<Peer, RtpBudget>();
   /** Producers that are heard, by id. */
   readonly #producers = new Map<string, RoomProducer>();
   /** Producers of peers of this node that are being connected to the mixer, by id. */
@@ -72,7 +72,7 @@ export class Producers {
     const opening: PendingProducer = { owner: peer, outcome: 'heard' };
     this.#opening.set(id, opening);
     try {
-      const options = { budget: this.#budgetOf(peer), onExceeded, isRunning: () => false };
+      const options = { budget: this.budgetOf(peer), onExceeded, isRunning: () => false };
       await this.#downlink.add(peer.name, this.#parts.speakerOf(peer.name), id, options);
     } catch (fault) {
       // Requests of a producer that has ended are rejected.
@@ -85,14 +85,9 @@ export class Producers {
   }
 
   /** Returns the budget of a peer, which all of its producers share. */
-  #budgetOf(peer: Peer): RtpBudget {
-    const budget = this.#budgets.get(peer) ?? this.#newBudget();
-    this.#budgets.set(peer, budget);
-    return budget;
-  }
-
-  #newBudget(): RtpBudget {
-    return new RtpBudget(this.#parts.rtpEndAfterMs, performance.now());
+  budgetOf({ name }: Peer): RtpBudget {
+    const { accountId, rtpBudgets } = this.#parts;
+    return rtpBudgets.of(accountId, name, performance.now());
   }
 
   /** Offers a producer to the browsers, unless it has been offered. */
@@ -161,12 +156,13 @@ export class Producers {
 
   /** Connects a producer of another node, unless its peer still is on this node, from which it is heard until it has left. */
   async #hear(name: string, id: string, isRunning: () => boolean): Promise<void> {
-    const { isHere, isInRoom, speakerOf, onRemoteAdded } = this.#parts;
+    const { isHere, isInRoom, speakerOf, onRemoteAdded, rtpBudgets } = this.#parts;
     // The peer may have left while its producer was piped. Its speaker number would then never be
     // released.
     if (isHere(name) || !isInRoom(name)) return;
     // Its own node ends a peer that exceeds its budget.
-    const options = { budget: this.#newBudget(), onExceeded: () => {}, isRunning };
+    const budget = rtpBudgets.open(performance.now());
+    const options = { budget, onExceeded: () => {}, isRunning };
     const added = this.#downlink.add(name, speakerOf(name), id, options);
     onRemoteAdded(name);
     await added;

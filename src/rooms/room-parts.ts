@@ -7,6 +7,7 @@ import type { IceServers } from '../media/ice-servers.ts';
 import type { MediaWorkerPool } from '../media/media-worker-pool.ts';
 import type { LeaveReason, PeerKind } from '../protocol/messages.ts';
 import type { Slices } from '../slices.ts';
+import type { RtpBudgets } from './rtp-budgets.ts';
 
 /** The account of a room, and its name. */
 export type RoomKey = { accountId: number; name: string };
@@ -50,6 +51,5 @@ export type RoomParts = {
   /** Time for which a speaker counts as talking after the last sound, ms. */
   talkHoldMs: number;
   uplinkTimings: UplinkTimings;
-  /** Time over its budget of RTP after which a sender is ended. */
-  rtpEndAfterMs: number;
+  rtpBudgets: RtpBudgets;
 };

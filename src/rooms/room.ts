@@ -93,7 +93,8 @@ export class Room {
       speakerOf: (peer) => members.speakerOf(peer),
       onRemoteAdded: (peer) => this.#updateMutedElsewhere(peer),
       onRemoved: (id) => link.removeProducer(id),
-      rtpEndAfterMs: parts.rtpEndAfterMs,
+      accountId,
+      rtpBudgets: parts.rtpBudgets,
       log: parts.log,
     });
     if (media.isAvailable) link.setRouter(media.router);

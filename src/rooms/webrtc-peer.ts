@@ -13,6 +13,7 @@ import {
   hasOpusTwice,
   withUsableCname,
 } from '../protocol/webrtc-parameters.ts';
+import { MutedRtp } from '../bridge/muted-rtp.ts';
 import { RtpWatch } from '../bridge/rtp-watch.ts';
 import type { Peer, ClientConnection, RoomProducer } from './peer.ts';
 import { PendingConsumers } from './pending-consumers.ts';
@@ -57,6 +58,7 @@ export class WebRtcPeer implements Peer {
   #prepared: PreparedEvents | undefined;
   #hasProduced = false;
   readonly #rtpWatch = new RtpWatch();
+  readonly #mutedRtp = new MutedRtp();
   #mayPublish = true;
   #closed = false;
 
@@ -179,13 +181,22 @@ export class WebRtcPeer implements Peer {
     });
   }
 
-  /** Sends the client `rtp_flow` if its packets have stopped or resumed. To be called at intervals. */
+  /** Sends the client `rtp_flow` if its packets have stopped or resumed, and ends one that is muted and sends too many. To be called at intervals. */
   watchRtp(nowMs: number): void {
     const id = this.#leg.producerId;
     const lastAtMs = id === undefined ? undefined : this.#lease.room.lastPacketAtMs(id);
     const isExpected = id !== undefined && !this.isMuted && !this.#isRestarted;
     const state = this.#rtpWatch.look(nowMs, lastAtMs, isExpected);
     if (state) this.#connection.notify({ type: 'rtp_flow', state });
+    const isSilent = id !== undefined && this.isMuted && !this.#isRestarted;
+    const count = isSilent ? () => this.#leg.receivedRtp() : undefined;
+    this.#mutedRtp
+      .look(nowMs, () => this.#lease.room.producers.budgetOf(this), count)
+      .then(
+        (isExceeded) => isExceeded && this.#connection.fail(rtpExceeded()),
+        // Requests of a producer that has ended are rejected.
+        () => {},
+      );
   }
 
   connect(transportId: string, dtlsParameters: DtlsParameters): Promise<void> {

@@ -1,4 +1,5 @@
 import type { Listener } from '../audio/mixing/subscriptions.ts';
+import { MutedRtp } from '../bridge/muted-rtp.ts';
 import { WhepStream } from '../bridge/whep-stream.ts';
 import type { WebRtcOutput } from '../media/listening-router.ts';
 import type { WebRtcInput } from '../media/webrtc-input.ts';
@@ -25,6 +26,7 @@ export class WhipPeer implements Peer {
   readonly name: string;
   readonly #lease: RoomLease;
   readonly #connection: ClientConnection;
+  readonly #mutedRtp = new MutedRtp();
   #input: WebRtcInput | undefined;
   #output: WebRtcOutput | undefined;
   #stream: WhepStream | undefined;
@@ -75,6 +77,19 @@ export class WhipPeer implements Peer {
     } finally {
       this.#lease.room.mutedChanged(this);
     }
+  }
+
+  /** Ends the client if it is muted and sends too many packets. To be called at intervals. */
+  watchRtp(nowMs: number): void {
+    const input = this.#isMuted ? this.#input : undefined;
+    const count = input && (() => input.receivedRtp());
+    this.#mutedRtp
+      .look(nowMs, () => this.#lease.room.producers.budgetOf(this), count)
+      .then(
+        (isExceeded) => isExceeded && this.#connection.fail(rtpExceeded()),
+        // Requests of a producer that has ended are rejected.
+        () => {},
+      );
   }
 
   stopSpeaking(): void {

@@ -182,10 +182,11 @@ export class WhipSession implements ClientConnection, LiveSession {
   }
 
   /**
-   * Ends each half whose client has not connected, or not reconnected, in time.
+   * Ends each half whose client has not connected, or not reconnected, in time, or sends too much while it is muted.
    * @param hasStoodStill true if this process has not run for a while, and so has not read the client
    */
   beat(nowMs: number, hasStoodStill: boolean): void {
+    this.#peer.watchRtp(nowMs);
     for (const half of this.#halves.values()) {
       this.#look(half);
       // Changes of the path that came while the process stood still are unread.

@@ -6,6 +6,7 @@ import { Downlink } from '../../../src/bridge/downlink.ts';
 import type { RoomRouter } from '../../../src/media/room-router.ts';
 import type { Peer } from '../../../src/rooms/peer.ts';
 import { Producers } from '../../../src/rooms/producers.ts';
+import { RtpBudgets } from '../../../src/rooms/rtp-budgets.ts';
 import { Roster } from '../../../src/rooms/roster.ts';
 
 const peerOf = (name: string, heard: string[] = []) =>
@@ -48,7 +49,8 @@ function openProducers(isHere = () => true, roster = new Roster()) {
     speakerOf: (name) => roster.speakerOf(name),
     onRemoteAdded: () => {},
     onRemoved: () => {},
-    rtpEndAfterMs: 5000,
+    accountId: 1,
+    rtpBudgets: new RtpBudgets(5000),
     log: {} as FastifyBaseLogger,
   });
   return { producers, downlink, speakers, consumers, consuming };
@@ -160,19 +162,21 @@ test('a producer that cannot be heard is a fault', async () => {
   expect(left()).toEqual(NOTHING);
 });
 
-test('all producers of a peer, one after the other, have one budget; another peer has its own', () => {
+test('all producers of a peer, one after the other, have one budget, also when it has joined anew; another peer has its own', () => {
   const { producers, downlink } = opened;
   const add = vi.spyOn(downlink, 'add').mockResolvedValue();
   const bob = peerOf('bob');
   for (const [peer, id] of [
     [alice, 'p'],
     [alice, 'q'],
-    [bob, 'r'],
+    [peerOf('alice'), 'r'],
+    [bob, 's'],
   ] as const) {
     void producers.open(peer, id, () => {});
   }
-  const [first, second, other] = add.mock.calls.map(([, , , { budget }]) => budget);
+  const [first, second, third, other] = add.mock.calls.map(([, , , { budget }]) => budget);
   expect(second).toBe(first);
+  expect(third).toBe(first);
   expect(other).not.toBe(first);
 });
 

@@ -4,6 +4,7 @@ import type { PeerKind } from '../../../src/protocol/messages.ts';
 import type { Peer } from '../../../src/rooms/peer.ts';
 import type { RoomKey, RoomParts } from '../../../src/rooms/room-parts.ts';
 import { Room } from '../../../src/rooms/room.ts';
+import { RtpBudgets } from '../../../src/rooms/rtp-budgets.ts';
 import { HandClock } from '../../support/simulated-room.ts';
 
 const nothing = () => {};
@@ -48,7 +49,7 @@ async function openRoom() {
     meterSize: nothing,
     onJoined: nothing,
     onLeft: nothing,
-    rtpEndAfterMs: 5000,
+    rtpBudgets: new RtpBudgets(5000),
   } as unknown as RoomParts & RoomKey;
   const room = await Room.open(parts);
   return { room, consumers, openMeter: () => meter.resolve({ close: nothing }) };
