@@ -45,6 +45,7 @@ const WAITING = [
   'room-states',
   'rooms',
   'rtc-ports',
+  'rtc-tcp',
   'rtp-rate',
   'state-format',
   'stopped-log-reader',

@@ -162,6 +162,16 @@ const TimingsSchema = Type.Object(
         1000,
         'Delay before the sound of a WebSocket peer opens another producer after one could not be',
       ),
+      memoryEveryMs: ms(100, 'Interval at which the memory of a media worker is read'),
+      growthWatchedMs: ms(
+        15_000,
+        'Time after its memory has grown for which the transports of a media worker are looked at',
+      ),
+      transportsEveryMs: ms(2000, 'Interval at which they are looked at'),
+      unreadForMs: ms(
+        5000,
+        'Time after which a client over TCP that does not read is cut off then',
+      ),
       firstReplacementMs: ms(500, 'Delay before the second replacement in a row; doubles'),
       longestReplacementMs: ms(30_000, 'Longest such delay'),
       steadyAfterMs: ms(60_000, 'Life after which a death does not count as one in a row'),

@@ -29,6 +29,8 @@ export const counters = {
   },
   /** Connections that were closed on arrival, or before their client had authenticated, to keep a reserve of file descriptors. */
   connectionsNotAccepted: 0,
+  /** Transports of WebRTC that were closed because their client sent too much, or did not read. */
+  transportsCut: 0,
   /** Faults that said that a resource had run out. */
   shortages: { descriptors: 0, memory: 0, threads: 0, ports: 0, disk: 0 },
   /** Lines of the log that could not be written, and were not kept either. */

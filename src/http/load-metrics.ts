@@ -55,6 +55,11 @@ export const LOAD_METRICS: Definition[] = [
     'resource',
   ),
   count(
+    'transports_cut_total',
+    'Transports of WebRTC that were closed because their client sent too much, or did not read, while the memory of the media worker grew',
+    ({ counters }) => counters.transportsCut,
+  ),
+  count(
     'log_lines_lost_total',
     'Lines of the log that could not be written',
     ({ counters }) => counters.logLinesLost,

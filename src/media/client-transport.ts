@@ -22,8 +22,9 @@ export type ClientTransportOptions = {
  * - `lost`: the client has not confirmed its path for a while; it may come back, with a restart of ICE or without
  * - `dead`: its media worker died, and the client must open another
  * - `ended`: the client has ended DTLS, or it failed
+ * - `cut`: the client sent too much, or did not read, and was cut off
  */
-export type PathState = 'opening' | 'open' | 'lost' | 'dead' | 'ended';
+export type PathState = 'opening' | 'open' | 'lost' | 'dead' | 'ended' | 'cut';
 
 const ICE_PATHS = new Set<WebRtcTransport['iceState']>(['connected', 'completed']);
 const DTLS_ENDS = new Set<WebRtcTransport['dtlsState']>(['closed', 'failed']);
@@ -33,10 +34,12 @@ export class ClientTransport {
   /** Called when {@link state} may have changed. */
   onChange: () => void = () => {};
   readonly transport: WebRtcTransport;
+  readonly #router: Router;
   #wasOpen = false;
   #isClosed = false;
 
-  private constructor(transport: WebRtcTransport) {
+  private constructor(router: Router, transport: WebRtcTransport) {
+    this.#router = router;
     this.transport = transport;
     transport.on('icestatechange', () => this.#changed());
     transport.on('dtlsstatechange', () => this.#changed());
@@ -57,7 +60,7 @@ export class ClientTransport {
     });
     try {
       await transport.connect({ dtlsParameters });
-      return new ClientTransport(transport);
+      return new ClientTransport(router, transport);
     } catch (fault) {
       transport.close();
       throw fault;
@@ -68,7 +71,7 @@ export class ClientTransport {
     const { closed, iceState, dtlsState } = this.transport;
     if (this.#isClosed) return 'ended';
     // Before DTLS, which mediasoup also reports as closed when the router has.
-    if (closed) return 'dead';
+    if (closed) return this.#router.closed ? 'dead' : 'cut';
     if (DTLS_ENDS.has(dtlsState)) return 'ended';
     if (ICE_PATHS.has(iceState) && dtlsState === 'connected') return 'open';
     return this.#wasOpen ? 'lost' : 'opening';

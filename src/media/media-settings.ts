@@ -1,5 +1,6 @@
 import type { RtcAddress } from '../../config/listen-addresses.ts';
 import type { Timings } from '../../config/timings.ts';
+import type { WorkerMemoryLimits } from './worker-memory.ts';
 
 /** Settings of the media workers. */
 export type MediaSettings = {
@@ -12,4 +13,6 @@ export type MediaSettings = {
   /** Number of consumers of a room on one media worker from which its next browser goes to another. */
   routerMaxConsumers: number;
   timings: Timings['mediaWorkers'];
+  /** Limits of the memory of each media worker; by default those of the product. */
+  memory?: WorkerMemoryLimits;
 };

@@ -7,6 +7,7 @@ import type {
   RouterRtpCodecCapability,
   TransportListenInfo,
   WebRtcServer,
+  WebRtcTransport,
   Worker,
 } from 'mediasoup/types';
 import type { RtcAddress } from '../../config/listen-addresses.ts';
@@ -15,6 +16,8 @@ import { isBindable } from './bindable.ts';
 import { ListeningRouters } from './listening-router.ts';
 import type { MediaWorkerLoad } from './load.ts';
 import type { MediaSettings } from './media-settings.ts';
+import { TransportGuard } from './transport-guard.ts';
+import { residentBytesOf, WorkerMemory } from './worker-memory.ts';
 import { startWorkerProcess } from './worker-process.ts';
 
 const OPUS: RouterRtpCodecCapability = {
@@ -45,6 +48,8 @@ export class MediaWorker {
   readonly #worker: Worker;
   readonly #log: FastifyBaseLogger;
   readonly #timings: Timings['mediaWorkers'];
+  readonly #guard: TransportGuard;
+  readonly #memory: WorkerMemory;
   #webRtcServer: WebRtcServer | undefined;
   #cpuMs = 0;
   #measuredAtMs = performance.now();
@@ -59,7 +64,7 @@ export class MediaWorker {
   private constructor(
     worker: Worker,
     index: number,
-    { rtcPort, timings }: MediaSettings,
+    { rtcPort, timings, memory }: MediaSettings,
     log: FastifyBaseLogger,
   ) {
     this.index = index;
@@ -67,10 +72,16 @@ export class MediaWorker {
     this.#worker = worker;
     this.#timings = timings;
     this.#log = log.child({ mediaWorker: index, mediaWorkerPid: worker.pid });
+    this.#guard = new TransportGuard(this.rtcPort, timings, this.#log);
+    this.#memory = new WorkerMemory(timings.growthWatchedMs, memory);
     this.lost = new Promise((resolve) => worker.observer.once('close', resolve));
     this.gone = new Promise((resolve) => worker.once('subprocessclose', resolve));
     const probe = setInterval(() => this.#probe(), timings.probeEveryMs);
-    worker.observer.once('close', () => clearInterval(probe));
+    const memoryProbe = setInterval(() => this.#checkMemory(), timings.memoryEveryMs);
+    worker.observer.once('close', () => {
+      clearInterval(probe);
+      clearInterval(memoryProbe);
+    });
     worker.once('died', (fault) => {
       // A signal may reach all processes at once: this process may see the end of the media worker
       // before its own signal.
@@ -156,7 +167,7 @@ export class MediaWorker {
       const codec = preferredPayloadType === undefined ? OPUS : { ...OPUS, preferredPayloadType };
       const router = await this.#worker.createRouter({ mediaCodecs: [codec] });
       router.observer.once('close', () => (this.#routers -= 1));
-      this.#countConsumers(router);
+      this.#watchTransports(router);
       return router;
     } catch (fault) {
       this.#routers -= 1;
@@ -204,7 +215,7 @@ export class MediaWorker {
       const before = this.#kernelCpuMs;
       this.#kernelCpuMs = cpuMsOf(this.pid);
       if (isHung(this.#unansweredProbes, this.#kernelCpuMs > before)) {
-        this.#giveUp();
+        this.#giveUp('media worker hangs; killed');
         return;
       }
     }
@@ -217,9 +228,29 @@ export class MediaWorker {
     );
   }
 
+  /** Closes transports that may be why the memory grows, or gives the media worker up if it takes far too much. */
+  #checkMemory(): void {
+    const bytes = residentBytesOf(this.pid);
+    const parts = {
+      routers: this.#routers,
+      transports: this.#guard.size,
+      consumers: this.#consumers,
+    };
+    const nowMs = performance.now();
+    const verdict = this.#memory.judge(bytes, parts, nowMs);
+    if (verdict === 'exceeded') {
+      this.#giveUp('media worker takes too much memory; killed', { ...parts, memoryBytes: bytes });
+    }
+    if (verdict === 'grows') {
+      this.#guard.look(nowMs).catch((fault: unknown) => {
+        if (!this.isLost) this.#log.warn({ err: fault }, 'transports not looked at');
+      });
+    }
+  }
+
   /** Gives the media worker up at once: rooms and callers do not wait for the end of the process, which may take long. */
-  #giveUp(): void {
-    this.#log.error('media worker hangs; killed');
+  #giveUp(why: string, fields: object = {}): void {
+    this.#log.error(fields, why);
     this.#kill();
     this.#worker.close();
   }
@@ -240,8 +271,9 @@ export class MediaWorker {
     if (!this.#worker.subprocessClosed) process.kill(this.pid, 'SIGKILL');
   }
 
-  #countConsumers(router: Router): void {
+  #watchTransports(router: Router): void {
     router.observer.on('newtransport', (transport) => {
+      if (transport.type === 'webrtc') this.#guard.add(transport as WebRtcTransport);
       transport.observer.on('newconsumer', (consumer) => {
         this.#consumers += 1;
         consumer.observer.once('close', () => (this.#consumers -= 1));

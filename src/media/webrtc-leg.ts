@@ -28,6 +28,8 @@ export type WebRtcLegHost = {
 export type WebRtcLegEvents = {
   /** Called when a consumer has ended because its producer has. */
   onConsumerClosed: (consumerId: string) => void;
+  /** Called when a transport was closed because the browser sent too much, or did not read. */
+  onCut: () => void;
   /** Called when a transport of the browser has found or lost its media path. */
   onPathChanged: () => void;
   /** Called when the browser's end of the recv transport is connected (DTLS), so that it can receive. */
@@ -74,7 +76,10 @@ export class WebRtcLeg {
       transport.on('icestatechange', () => events.onPathChanged());
       // mediasoup does not report the state of ICE that a transport takes when its media worker
       // dies.
-      transport.observer.once('close', () => events.onPathChanged());
+      transport.observer.once('close', () => {
+        events.onPathChanged();
+        if (!this.#closed && !host.router.closed) events.onCut();
+      });
     }
     recvTransport.on('dtlsstatechange', (state) => {
       if (state !== 'connected') return;

@@ -80,6 +80,10 @@ export const replaced = () => new PartylineError('replaced', 'The same peer has 
 export const rtpExceeded = () =>
   new PartylineError('audio_rate_exceeded', 'RTP packets came far ahead of real time.');
 
+/** Returns the fault that ends a client whose transport was closed, because the client sent too much, or did not read. */
+export const transportCut = () =>
+  new PartylineError('rate_limited', 'The client sent too much over WebRTC, or did not read.');
+
 /** Returns the fault for audio of a client whose token does not allow it to publish. */
 export const mayNotPublish = () =>
   new PartylineError('forbidden', 'The token does not allow publishing.');

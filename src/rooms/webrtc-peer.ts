@@ -6,7 +6,13 @@ import type {
   TransportDescription,
   WebRtcDescription,
 } from '../protocol/webrtc-descriptions.ts';
-import { mayNotPublish, PartylineError, replaced, rtpExceeded } from '../protocol/errors.ts';
+import {
+  mayNotPublish,
+  PartylineError,
+  replaced,
+  rtpExceeded,
+  transportCut,
+} from '../protocol/errors.ts';
 import {
   canHearOpus,
   capabilitiesOfAudio,
@@ -95,6 +101,7 @@ export class WebRtcPeer implements Peer {
     }
     const { leg, router } = await lease.room.media.openWebRtcLeg({
       onConsumerClosed: (consumerId) => peer.#consumerClosed(consumerId),
+      onCut: () => peer.#connection.fail(transportCut()),
       onPathChanged: () => lease.room.mediaPathChanged(peer),
       onReceiving: () => peer.#pending.connected(),
     });

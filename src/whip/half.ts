@@ -7,6 +7,9 @@ import { writeRestart } from './answer.ts';
 import { checkIfMatch, type FragmentCredentials } from './fragment.ts';
 import type { Offer, WhipKind } from './offer.ts';
 
+/** States of a path that is over. */
+const ENDED = new Set<PathState>(['dead', 'ended', 'cut']);
+
 /** Body of a PATCH, read and charged for as the client may have it. */
 export type Fragment = {
   /** Returns the client's ICE credentials; undefined if the body has only candidates. @throws {PartylineError} */
@@ -116,7 +119,7 @@ export class Half {
     try {
       await this.path.restartIce();
     } catch (fault) {
-      if (this.path.state === 'dead' || this.path.state === 'ended') throw mediaLost(fault);
+      if (ENDED.has(this.path.state)) throw mediaLost(fault);
       throw fault;
     }
     this.#restartedAtMs = performance.now();

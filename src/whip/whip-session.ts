@@ -1,7 +1,7 @@
 import type { FastifyBaseLogger } from 'fastify';
 import type { Account } from '../accounts/accounts.ts';
 import { accountFault, type Credentials, type KeyState } from '../accounts/authenticator.ts';
-import { PartylineError, replaced } from '../protocol/errors.ts';
+import { PartylineError, replaced, transportCut } from '../protocol/errors.ts';
 import type { LeaveReason } from '../protocol/messages.ts';
 import type { ClientConnection } from '../rooms/peer.ts';
 import type { WebRtcOutput } from '../media/listening-router.ts';
@@ -227,6 +227,10 @@ export class WhipSession implements ClientConnection, LiveSession {
     const hasChanged = half.look(performance.now());
     if (!hasChanged && half.state !== 'open') return;
     if (hasChanged) this.log.debug({ kind: half.kind, state: half.state }, 'whip path changed');
+    if (half.state === 'cut') {
+      this.fail(transportCut());
+      return;
+    }
     if (half.state === 'ended') {
       this.endHalf(half, 'closed');
       return;

@@ -7,6 +7,8 @@ import { ClientTransport, type TransportHost } from '../../../src/media/client-t
 /** A transport as mediasoup shows it to the gateway. */
 class FakeTransport extends EventEmitter {
   readonly observer = new EventEmitter();
+  /** The router that it is on. */
+  readonly router = { closed: false };
   iceState = 'new';
   dtlsState = 'new';
   closed = false;
@@ -28,14 +30,15 @@ class FakeTransport extends EventEmitter {
 
   /** The router closes, with its media worker: DTLS counts as closed before anyone is told. */
   routerCloses(): void {
+    this.router.closed = true;
+    this.close();
+  }
+
+  close(): void {
     this.iceState = 'closed';
     this.dtlsState = 'closed';
     this.closed = true;
     this.observer.emit('close');
-  }
-
-  close(): void {
-    this.routerCloses();
   }
 }
 
@@ -44,7 +47,8 @@ async function openConnected() {
   const createWebRtcTransport = vi.fn<(options: WebRtcTransportOptions) => Promise<FakeTransport>>(
     async () => transport,
   );
-  const host = { router: { createWebRtcTransport } } as unknown as TransportHost;
+  const router = Object.assign(transport.router, { createWebRtcTransport });
+  const host = { router } as unknown as TransportHost;
   const { consentMs } = DEFAULT_TIMINGS.whip;
   const dtlsParameters: DtlsParameters = { fingerprints: [] };
   const path = await ClientTransport.open(host, { dtlsParameters, consentMs });
@@ -59,6 +63,14 @@ test('a transport whose media worker dies is dead, so that its client may open a
   const { transport, path, states } = await openConnected();
   transport.routerCloses();
   expect(states).toEqual(['dead']);
+  path.close();
+  expect(path.state).toBe('ended');
+});
+
+test('a transport that is closed while its router lives is cut', async () => {
+  const { transport, path, states } = await openConnected();
+  transport.close();
+  expect(states).toEqual(['cut']);
   path.close();
   expect(path.state).toBe('ended');
 });
