@@ -129,9 +129,17 @@ export class MixedSpeaker {
     this.#packetTicks = Math.max(this.#packetTicks, Math.ceil(durationSamples / FRAME_SAMPLES));
   }
 
+  /** Returns the number of ticks that have passed without the packet that is due: the sender may have stopped before the mix began. */
+  #ticksWithoutPacket(nowMs: number): number {
+    const { isHeard, pace } = this.#start;
+    if (!isHeard || !pace) return 0;
+    return Math.max(0, Math.floor((nowMs - pace.atMs) / FRAME_MS) - 1);
+  }
+
   /** Begins playback, once the packets suffice for a frame that can be played without a gap after it. */
   begin(nowMs: number): void {
     if (this.#hasBegun) return;
+    if (this.#waitedTicks === 0) this.#waitedTicks = this.#ticksWithoutPacket(nowMs);
     // Ticks count also for a decoder that does not open: other speakers must not wait for it.
     this.#waitedTicks += 1;
     if (!this.#playout) return;
