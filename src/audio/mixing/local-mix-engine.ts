@@ -52,8 +52,10 @@ export class LocalMixEngine {
       this.#speakers.set(start.id, speaker);
       speaker.open(this.#codecs.opus).catch(this.#onFault);
     }
+    const ended = new Set<SpeakerId>();
     for (const [id, speaker] of this.#speakers) {
       if (plan.speakers.includes(id)) continue;
+      ended.add(id);
       this.#speakers.delete(id);
       speaker.close();
     }
@@ -61,10 +63,13 @@ export class LocalMixEngine {
     const heardBefore = plan.mixes.map(
       (mix) => mix.continuesFrom && this.#heardIn(mix.continuesFrom),
     );
+    const isPlanned = (name: string) => plan.mixes.some((planned) => planned.name === name);
     for (const [name, mix] of this.#mixes) {
-      if (plan.mixes.some((planned) => planned.name === name)) continue;
+      if (isPlanned(name)) continue;
       this.#mixes.delete(name);
-      mix.close();
+      const goesOnAs = mix.nameAfter(ended);
+      if (isPlanned(goesOnAs) && !this.#mixes.has(goesOnAs)) this.#mixes.set(goesOnAs, mix);
+      else mix.close();
     }
     for (const [i, planned] of plan.mixes.entries()) {
       const mix =

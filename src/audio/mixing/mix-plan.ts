@@ -38,6 +38,10 @@ export type PlannedMix = {
   continuesFrom?: HeardSource;
 };
 
+/** Returns the name of a sum, equal for all listeners that hear the same. */
+export const nameOf = ({ without, gains }: Pick<PlannedMix, 'without' | 'gains'>): string =>
+  [without.join(), gains.map((gain) => gain.join('*')).join()].join(' ');
+
 /** Sound that listeners have heard until now: the packets of a speaker as sent, or the mix of this name. */
 export type HeardSource = { speaker: SpeakerId } | { mix: string };
 

@@ -1,7 +1,7 @@
 import type { Codecs } from '../codecs.ts';
 import { FRAME_SAMPLES, parseAudioFormat, type SampleFormat } from '../format.ts';
 import { Limiter } from './limiter.ts';
-import type { MixOutput, PlannedMix, SpeakerId } from './mix-plan.ts';
+import { type MixOutput, nameOf, type PlannedMix, type SpeakerId } from './mix-plan.ts';
 import { MixRates, type OddRates } from './mix-rates.ts';
 import { OpusOutput } from './opus-output.ts';
 import { openSampleWriter, upmix } from '../samples.ts';
@@ -71,6 +71,15 @@ export class Mix {
     return this.#new.has(this.#opus) ? this.#heardBefore : { lateSamples: this.#opus.lateSamples };
   }
 
+  /** Returns the name that this sum has once some speakers have ended. */
+  nameAfter(ended: ReadonlySet<SpeakerId>): string {
+    const { without, gains } = this.#planned;
+    return nameOf({
+      without: without.filter((speaker) => !ended.has(speaker)),
+      gains: gains.filter(([speaker]) => !ended.has(speaker)),
+    });
+  }
+
   hears(speaker: SpeakerId): boolean {
     return !this.#levels.some((level) => level.speaker === speaker && isSilent(level));
   }
@@ -123,10 +132,12 @@ export class Mix {
     const before = this.#last;
     this.#last = frame;
     // Before any output is written: outputs of one rate share the state of a resampler.
-    for (const output of before ? this.#new : []) {
-      this.#attempt(output, () => this.#prime(output, before!, lateBehind));
+    for (const output of this.#new) {
+      // A late thread may plan and mix in one go: the encoder is open at the next tick.
+      if (output instanceof OpusOutput && !output.isOpen) continue;
+      this.#new.delete(output);
+      if (before) this.#attempt(output, () => this.#prime(output, before, lateBehind));
     }
-    this.#new.clear();
     for (const output of this.#outputs.values()) {
       const bytes = this.#attempt(output, () => output.write(frame));
       if (bytes) to.mixed(name, output.name, bytes);

@@ -33,6 +33,11 @@ export class OpusOutput {
     open().catch(onFault);
   }
 
+  /** True once the encoder is open: before, nothing can be primed or written. */
+  get isOpen(): boolean {
+    return this.#encoder !== undefined;
+  }
+
   get lateSamples(): number {
     return this.#lateSamples;
   }

@@ -1,5 +1,5 @@
 import { type AudioFormat, type Delivery, formatAudioFormat } from '../format.ts';
-import type { PlannedMix, SpeakerId } from './mix-plan.ts';
+import { nameOf, type PlannedMix, type SpeakerId } from './mix-plan.ts';
 
 /** Settings by which a listener hears the room. */
 export type Subscription = {
@@ -260,10 +260,6 @@ function addEar<Speaker>(
   mix.planned.formats.push(format);
   mix.ears.set(format, [ear]);
 }
-
-/** Returns the name of a sum, equal for all listeners that hear the same. */
-const nameOf = ({ without, gains }: Pick<PlannedMix, 'without' | 'gains'>): string =>
-  [without.join(), gains.map((gain) => gain.join('*')).join()].join(' ');
 
 /** Returns the gain at which a listener hears a speaker. Clients choose the names, which may be those of inherited properties of objects. */
 export function gainOf(

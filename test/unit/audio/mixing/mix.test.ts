@@ -82,6 +82,45 @@ test('an encoder that does not open: told, and another is opened by the next pla
   mix.close();
 });
 
+test('an encoder that opens only after a frame: its first packet continues from what was heard', async () => {
+  const codecs = await loadCodecs({ bitrateBps: 32_000, complexity: 5 });
+  const calls: string[] = [];
+  let open = () => {};
+  const createEncoder: typeof codecs.opus.createEncoder = async () => {
+    await new Promise<void>((resolve) => (open = resolve));
+    return {
+      prime: ([first]) => calls.push(`prime ${first}`),
+      encode: ([first]) => {
+        calls.push(`encode ${first}`);
+        return Buffer.of(0);
+      },
+      close: () => {},
+    };
+  };
+  const onFault = (fault: unknown) => {
+    throw fault;
+  };
+  const mix = new Mix({ ...codecs, opus: { ...codecs.opus, createEncoder } }, onFault, { open: 0 });
+  const planned = { name: 'all', without: [], gains: [], gainsBefore: [], formats: ['opus'] };
+  const frameOf = (value: number) => new Float32Array(FRAME_SAMPLES).fill(value);
+  const deliver = (value: number) =>
+    mix.deliver(frameOf(value), [1], () => frameOf(value), {
+      mixed: () => {},
+      passed: () => {},
+      concealed: () => {},
+      paused: () => {},
+    });
+  mix.plan(planned);
+  mix.start(frameOf(0.125), () => undefined);
+  deliver(0.25);
+  open();
+  await new Promise(setImmediate);
+  deliver(0.375);
+  deliver(0.5);
+  expect(calls).toEqual(['prime 0.25', 'encode 0.375', 'encode 0.5']);
+  mix.close();
+});
+
 test('of 200 rates: 12 resamplers at most, and each is heard at its rate, in every format of it alike', async () => {
   const codecs = await loadCodecs({ bitrateBps: 32_000, complexity: 5 });
   let open = 0;
