@@ -14,7 +14,7 @@ export const ENCODER_DELAY_SAMPLES = 120;
 export const DECODER_MEMORY_PACKETS = 4;
 
 /**
- * Number of packets after {@link OpusEncoder.prime} that are encoded without a bound of the bit rate. A packet without prediction takes
+ * Number of packets after {@link OpusEncoder.beginAnew} that are encoded without a bound of the bit rate. A packet without prediction takes
  * more bits for the same quality; if the next packets were smaller to compensate, soft sound in them would be up to 6 dB too loud.
  */
 const BEGINNING_PACKETS = 4;
@@ -28,6 +28,8 @@ export type OpusEncoder = {
    * packet does not depend on the state of the listener's decoder.
    */
   prime(frame: Float32Array): void;
+  /** Makes the next packet independent of the state of the listener's decoder, as {@link prime} does, and continues with the sound. */
+  beginAnew(): void;
   close(): void;
 };
 
@@ -75,6 +77,11 @@ export async function loadOpusCodec(
       };
       /** Number of packets still to come that are encoded as a beginning in mid-sound. */
       let restPackets = 0;
+      const beginAnew = () => {
+        encoder.setPrediction(false);
+        encoder.setBitrateBounded(false);
+        restPackets = BEGINNING_PACKETS;
+      };
       return {
         encode: (frame) => {
           const packet = encodeFrame(frame);
@@ -85,10 +92,9 @@ export async function loadOpusCodec(
         },
         prime: (frame) => {
           encodeFrame(frame);
-          encoder.setPrediction(false);
-          encoder.setBitrateBounded(false);
-          restPackets = BEGINNING_PACKETS;
+          beginAnew();
         },
+        beginAnew,
         close: () => encoder.close(),
       };
     },

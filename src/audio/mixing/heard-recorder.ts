@@ -6,19 +6,20 @@ const OPUS = formatAudioFormat({ codec: 'opus' });
 
 /**
  * Records the audio that Opus listeners have heard last, because their next mix must continue from it. Listeners that receive each
- * speaker separately have a decoder for each speaker, and are not recorded.
+ * speaker separately have a decoder for each speaker: of them only the mixes are recorded.
  */
 export class HeardRecorder {
   readonly #heard = new WeakMap<Listener, HeardSource>();
+  /** Mixes that are heard by listeners with a decoder for each speaker. */
+  #apart = new WeakMap<Listener, Set<string>>();
   #isNoted = true;
 
   /** Adds the audio that listeners have heard until now to new plans of mixes. */
   plan(mixes: ReadonlyMap<string, PlannedSubscription>): void {
     this.#isNoted = false;
     for (const { planned, ears } of mixes.values()) {
-      const before = this.#firstHeard(ears.get(OPUS) ?? []);
-      const isSame = before && 'mix' in before && before.mix === planned.name;
-      if (before && !isSame) planned.continuesFrom = before;
+      const joinedFrom = this.#joinedFrom(planned.name, ears.get(OPUS) ?? []);
+      if (joinedFrom.length > 0) planned.joinedFrom = joinedFrom;
     }
   }
 
@@ -31,9 +32,11 @@ export class HeardRecorder {
   tick(mixes: ReadonlyMap<string, PlannedSubscription>): void {
     if (this.#isNoted) return;
     this.#isNoted = true;
+    this.#apart = new WeakMap();
     for (const [mix, { ears }] of mixes) {
       for (const { listener, number } of ears.get(OPUS) ?? []) {
         if (number === undefined) this.#heard.set(listener, { mix });
+        else this.#apartOf(listener).add(mix);
       }
     }
   }
@@ -42,13 +45,24 @@ export class HeardRecorder {
   replace(before: Listener, after: Listener): void {
     const heard = this.#heard.get(before);
     if (heard) this.#heard.set(after, heard);
+    const apart = this.#apart.get(before);
+    if (apart) this.#apart.set(after, apart);
   }
 
-  #firstHeard(ears: Ear[]): HeardSource | undefined {
+  #joinedFrom(mix: string, ears: Ear[]): (HeardSource | 'nothing')[] {
+    const sources = new Map<string | SpeakerId, HeardSource | 'nothing'>();
     for (const { listener, number } of ears) {
-      const heard = this.#heard.get(listener);
-      if (heard && number === undefined) return heard;
+      const heard = number === undefined ? this.#heard.get(listener) : undefined;
+      if (heard && 'speaker' in heard) sources.set(heard.speaker, heard);
+      else if (heard && heard.mix !== mix) sources.set(heard.mix, heard);
+      else if (!heard && !this.#apart.get(listener)?.has(mix)) sources.set('nothing', 'nothing');
     }
-    return undefined;
+    return [...sources.values()];
+  }
+
+  #apartOf(listener: Listener): Set<string> {
+    let mixes = this.#apart.get(listener);
+    if (!mixes) this.#apart.set(listener, (mixes = new Set()));
+    return mixes;
   }
 }

@@ -60,22 +60,26 @@ export class LocalMixEngine {
       speaker.close();
     }
     this.#leaving = new Set(plan.leaving);
-    const heardBefore = plan.mixes.map(
-      (mix) => mix.continuesFrom && this.#heardIn(mix.continuesFrom),
-    );
+    const heardBefore = plan.mixes.map(({ joinedFrom = [] }) => {
+      const source = joinedFrom.find((each) => each !== 'nothing');
+      return source && this.#heardIn(source);
+    });
     const isPlanned = (name: string) => plan.mixes.some((planned) => planned.name === name);
+    const formerNames = new Map<string, string>();
     for (const [name, mix] of this.#mixes) {
       if (isPlanned(name)) continue;
       this.#mixes.delete(name);
       const goesOnAs = mix.nameAfter(ended);
-      if (isPlanned(goesOnAs) && !this.#mixes.has(goesOnAs)) this.#mixes.set(goesOnAs, mix);
-      else mix.close();
+      if (isPlanned(goesOnAs) && !this.#mixes.has(goesOnAs)) {
+        this.#mixes.set(goesOnAs, mix);
+        formerNames.set(goesOnAs, name);
+      } else mix.close();
     }
     for (const [i, planned] of plan.mixes.entries()) {
       const mix =
         this.#mixes.get(planned.name) ?? new Mix(this.#codecs, this.#onFault, this.#oddRates);
       this.#mixes.set(planned.name, mix);
-      mix.plan(planned, heardBefore[i]);
+      mix.plan(planned, heardBefore[i], formerNames.get(planned.name));
     }
   }
 

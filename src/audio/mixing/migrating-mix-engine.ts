@@ -178,7 +178,7 @@ export class MigratingMixEngine implements MixEngine {
     // Listeners hear these mixes already: no transition is needed.
     const mixes = this.#plan.mixes.map((mix) => {
       const goesOn = { ...mix };
-      delete goesOn.continuesFrom;
+      delete goesOn.joinedFrom;
       return goesOn;
     });
     if (this.#plan.speakers.length > 0) this.#engine.apply({ ...this.#plan, mixes, added });

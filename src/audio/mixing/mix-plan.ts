@@ -34,8 +34,8 @@ export type PlannedMix = {
   gainsBefore: [SpeakerId, number][];
   /** Formats (docs/protocol.md, "Audio formats") in which it is heard. */
   formats: string[];
-  /** Present if Opus listeners have heard something else until now. */
-  continuesFrom?: HeardSource;
+  /** Present if Opus listeners have heard something else until now, or nothing: each of these once. */
+  joinedFrom?: (HeardSource | 'nothing')[];
 };
 
 /** Returns the name of a sum, equal for all listeners that hear the same. */

@@ -87,12 +87,18 @@ export class Mix {
   /**
    * Opens outputs for new formats, and closes those without listeners.
    * @param heardBefore audio that Opus listeners have heard until now, for an Opus output that is new
+   * @param formerName name under which it was heard until now, if it has changed
    */
-  plan(planned: PlannedMix, heardBefore?: HeardBefore): void {
+  plan(planned: PlannedMix, heardBefore?: HeardBefore, formerName?: string): void {
     this.#planned = planned;
     this.#levels = levelsOf(planned);
     if (this.hasStarted) this.#settle();
     for (const name of this.#outputs.keys()) if (!planned.formats.includes(name)) this.#drop(name);
+    const isJoined = planned.joinedFrom?.some(
+      (source) => source === 'nothing' || 'speaker' in source || source.mix !== formerName,
+    );
+    const opus = this.#opus;
+    if (isJoined && opus && !this.#new.has(opus)) this.#attempt(opus, () => opus.beginAnew());
     for (const name of planned.formats) {
       if (this.#outputs.has(name)) continue;
       const format = parseAudioFormat(name);

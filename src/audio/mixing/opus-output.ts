@@ -54,6 +54,11 @@ export class OpusOutput {
     this.#encoder?.prime(lateSamples > 0 ? this.#delayed(last) : last);
   }
 
+  /** Makes the next packet independent of those before it, for listeners that have not heard them. */
+  beginAnew(): void {
+    this.#encoder?.beginAnew();
+  }
+
   close(): void {
     this.#isClosed = true;
     this.#encoder?.close();

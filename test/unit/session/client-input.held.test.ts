@@ -49,6 +49,7 @@ function openInput(declared: DeclaredFormat, isJoining: () => boolean = () => tr
         const encoder = await codecs.opus.createEncoder(rateHz);
         return {
           prime: (frame) => encoder.prime(frame),
+          beginAnew: () => encoder.beginAnew(),
           close: () => encoder.close(),
           encode: (frame) => {
             encoded.packets += 1;

@@ -94,6 +94,7 @@ test('an encoder that opens only after a frame: its first packet continues from 
         calls.push(`encode ${first}`);
         return Buffer.of(0);
       },
+      beginAnew: () => {},
       close: () => {},
     };
   };

@@ -12,7 +12,8 @@ async function openOutput() {
     return Buffer.of(encoded.length / FRAME);
   };
   const codec: Pick<OpusCodec, 'createEncoder'> = {
-    createEncoder: () => Promise.resolve({ encode: take, prime: take, close: () => {} }),
+    createEncoder: () =>
+      Promise.resolve({ encode: take, prime: take, beginAnew: () => {}, close: () => {} }),
   };
   const output = new OpusOutput('opus', codec, (fault) => {
     throw fault;
