@@ -117,6 +117,15 @@ export class WebSocketPeer implements Peer {
     else mixer.updateListener(before, this.#listener);
   }
 
+  /** Handles that sound from the room was not sent to the client: its decoder does not know the streams any more. */
+  soundMissed(): void {
+    const before = this.#listener;
+    const isHearing = this.#isListening && !this.#isRelayed && !this.#closed;
+    if (!isHearing || before.format.codec !== 'opus') return;
+    this.#listener = { ...before };
+    this.#lease.room.mixer.updateListener(before, this.#listener, true);
+  }
+
   get isMuted(): boolean {
     return this.#uplink.isMuted;
   }

@@ -247,7 +247,7 @@ export class Presence {
     this.#client.log.info({ room, kind: peer.kind }, 'room resumed');
   }
 
-  /** Sends the client the present state of its room, in place of the events that it missed. */
+  /** Sends the client the present state of its room in place of the events that it missed, and sound for which it needs nothing that it missed. */
   tellMissed(missed: MissedEvents): void {
     if (this.#state.name !== 'in_room') return;
     const { room, peer } = this.#state;
@@ -256,6 +256,7 @@ export class Presence {
       this.#client.notify({ ...this.#describeJoin(room, peer), ...consumers });
     }
     if (missed.peers || missed.speaking) peer.tellSpeakers();
+    if (missed.sound && peer.kind === 'websocket') peer.soundMissed();
   }
 
   leave(reason: LeaveReason, replyTo?: MessageId): void {

@@ -19,8 +19,10 @@ const MAX_UNREAD_TEXT_BYTES = 1 << 20;
 /** A longer time between two frames is a pause. */
 const LONGEST_FRAME_MS = 120;
 
-/** Events of its room that a client was not told during a stall. */
-export type MissedEvents = { peers: boolean; speaking: boolean };
+/** Events of its room that a client was not told during a stall; `sound` if audio of the room was dropped. */
+export type MissedEvents = { peers: boolean; speaking: boolean; sound: boolean };
+
+const NOTHING_MISSED: MissedEvents = { peers: false, speaking: false, sound: false };
 
 export type SendQueueEvents = {
   /** Called once, when the client has left too much text unread. */
@@ -64,7 +66,7 @@ export class SendQueue {
   #unpingedMs: number;
   /** Text that was sent since the client stopped reading. */
   #unreadTextBytes = 0;
-  #missed: MissedEvents = { peers: false, speaking: false };
+  #missed = { ...NOTHING_MISSED };
   droppedFrames = 0;
 
   /**
@@ -237,7 +239,9 @@ export class SendQueue {
   #drop(nowMs: number): void {
     this.droppedFrames += 1;
     counters.dropped.unread += 1;
-    if (this.#pings.isStalled) this.#mark(nowMs);
+    if (!this.#pings.isStalled) return;
+    this.#missed.sound = true;
+    this.#mark(nowMs);
   }
 
   /** Notes that audio is sent. @param longestMs maximum duration of it @returns true if a ping must precede it */
@@ -265,7 +269,7 @@ export class SendQueue {
 
   #caughtUp(): void {
     const missed = this.#missed;
-    this.#missed = { peers: false, speaking: false };
+    this.#missed = { ...NOTHING_MISSED };
     this.#unreadTextBytes = 0;
     // The next audio measures the path again.
     this.#unpingedMs = this.#pingEveryMs;

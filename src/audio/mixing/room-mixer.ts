@@ -124,8 +124,8 @@ export class RoomMixer {
     if (this.#listeners.delete(listener)) this.#plan();
   }
 
-  /** Changes the subscription of a listener; gains change gradually. */
-  updateListener(before: Listener, after: Listener): void {
+  /** Changes the subscription of a listener; gains change gradually. `hasMissed` if its decoder lacks what it was sent last. */
+  updateListener(before: Listener, after: Listener, hasMissed = false): void {
     if (!this.#listeners.has(before)) return;
     this.#replaceListener(before, after);
     if (this.#begun.has(before)) this.#begun.add(after);
@@ -133,6 +133,7 @@ export class RoomMixer {
       this.#ticks.some((tick) => tick.mixes.has(name)),
     );
     const canHear =
+      !hasMissed &&
       before.delivery === after.delivery &&
       formatAudioFormat(before.format) === formatAudioFormat(after.format);
     if (canHear) this.#heardRecorder.replace(before, after);

@@ -216,11 +216,22 @@ describe('a client that stops reading', () => {
     client.queue.flush();
     client.run(13_000);
     expect(client.texts).toEqual(['{"type":"error"}', '{"type":"left"}']);
-    expect(client.caughtUp).toEqual([{ peers: true, speaking: false }]);
+    expect(client.caughtUp).toEqual([{ peers: true, speaking: false, sound: true }]);
     expect(event('speaking')).toBe(true);
     client.queue.flush();
     client.run(14_000);
     expect(client.texts.at(-1)).toBe('{"type":"speaking"}');
+  });
+
+  test('and is sent no sound meanwhile: it has missed none', () => {
+    const client = new SimulatedClient({ reads: stalled(2000, 10_000) });
+    client.run(2600);
+    for (let i = 0; i < 3; i += 1) {
+      client.run(client.nowMs + 200, () => false);
+      client.queue.queueText('{"type":"speaking"}');
+    }
+    client.run(13_000, () => false);
+    expect(client.caughtUp).toEqual([{ peers: false, speaking: true, sound: false }]);
   });
 
   test('and leaves 1 MiB of text unread: it is given up, once', () => {
