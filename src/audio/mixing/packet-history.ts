@@ -1,4 +1,5 @@
 import { isOpusSilence } from '../opus-packet.ts';
+import type { PastPacket } from './past-packet.ts';
 
 /**
  * Audio, samples at 48 kHz, after which a decoder that begins in the middle of a stream has the state of one that decoded all of it:
@@ -59,3 +60,47 @@ export class PacketHistory<Packet extends Past> {
 
 const soundIn = ({ payload, durationSamples }: Past) =>
   isOpusSilence(payload) ? 0 : durationSamples;
+
+/** Last packets of a speaker, which knows those of them that the mixes have not reached. */
+export class SpeakerHistory extends PacketHistory<PastPacket> {
+  /** Number of packets that entered the history. */
+  #count = 0;
+  /** Number of packets that a mix has reached, or that have gone out as sent. */
+  #passedCount = 0;
+
+  override push(packet: PastPacket): void {
+    super.push(packet);
+    this.#count += 1;
+  }
+
+  /** Packets that the mixes have not reached. */
+  get rest(): PastPacket[] {
+    const { packets } = this;
+    return packets.slice(Math.max(0, packets.length - (this.#count - this.#passedCount)));
+  }
+
+  /** Last packet that the mixes have reached. */
+  get lastPassed(): PastPacket | undefined {
+    return this.packets[this.packets.length - this.rest.length - 1];
+  }
+
+  /** Notes a packet that the mixes have reached. */
+  pass(payload: Buffer): void {
+    const { rest } = this;
+    // A mix in this thread plays the packet itself, another thread a copy.
+    const index = rest.findIndex(
+      (past) => past.payload === payload || past.payload.equals(payload),
+    );
+    this.#passedCount = this.#count - rest.length + index + 1;
+  }
+
+  passAll(): void {
+    this.#passedCount = this.#count;
+  }
+
+  /** Duration at the end of the history that was not withheld, samples. */
+  get sinceWithheldSamples(): number {
+    const from = this.packets.findLastIndex(({ isWithheld }) => isWithheld) + 1;
+    return this.packets.slice(from).reduce((sum, { durationSamples }) => sum + durationSamples, 0);
+  }
+}

@@ -10,7 +10,7 @@ import { FrameSource, type ListenerLeads } from './listener-leads.ts';
 import { LongPackets } from './long-packets.ts';
 import { type HeardSpeaker, type Listener, replaced } from './subscriptions.ts';
 import type { AddedSpeaker, SpeakerId } from './mix-plan.ts';
-import { PacketHistory } from './packet-history.ts';
+import { SpeakerHistory } from './packet-history.ts';
 import { type PastPacket, PastPackets } from './past-packet.ts';
 import { UnmutedBeginning } from './unmuted-beginning.ts';
 
@@ -39,14 +39,10 @@ export class RoomSpeaker implements HeardSpeaker {
   readonly #stream = new Reorderer();
   /** Number of streams that have begun without an announcement. */
   #streams = 0;
-  readonly #history = new PacketHistory<PastPacket>();
+  readonly #history = new SpeakerHistory();
   readonly #past = new PastPackets();
   /** True if the last packet went to a listener that hears this speaker alone. */
   #isHeard = false;
-  /** Number of packets that entered the history. */
-  #count = 0;
-  /** Number of packets that a mix has reached, or that have gone out as sent. */
-  #passedCount = 0;
   followers: ReadonlySet<Listener> = new Set();
   apartFollowers: ReadonlySet<Listener> = new Set();
   readonly #long = new LongPackets();
@@ -125,7 +121,7 @@ export class RoomSpeaker implements HeardSpeaker {
     for (let past = this.#takeNext(isPause, nowMs); past; past = this.#takeNext(isPause, nowMs)) {
       const isOver = past.isLost && this.#stream.isOver(past.durationSamples);
       if (!this.isPlayed) {
-        this.#passedCount = this.#count;
+        this.#history.passAll();
         this.#isHeard = this.followers.size > 0;
         if (!isOver) this.#send(past, nowMs);
         if (past.isLost && !isOver) onLost(past.durationSamples);
@@ -179,7 +175,7 @@ export class RoomSpeaker implements HeardSpeaker {
     this.insert(packet, nowMs, durationSamples);
     while (this.#takeNext(false, nowMs)) {
       if (this.isPlayed) continue;
-      this.#passedCount = this.#count;
+      this.#history.passAll();
       this.#isHeard = false;
     }
   }
@@ -195,7 +191,6 @@ export class RoomSpeaker implements HeardSpeaker {
     const past = this.#past.take(next, before, state);
     if (!past.isLost && before?.isLost && carriesCopy(past.payload)) this.#copiedAtMs = nowMs;
     this.#history.push(past);
-    this.#count += 1;
     return past;
   }
 
@@ -222,6 +217,7 @@ export class RoomSpeaker implements HeardSpeaker {
   beginPlaying(nowMs: number): AddedSpeaker {
     const last = this.#history.last;
     const endsPause = last?.isPause && nowMs - last.atMs < MAX_PREROLL_AGE_MS;
+    const { sinceWithheldSamples } = this.#history;
     return {
       id: this.id,
       recent: this.recent,
@@ -229,15 +225,8 @@ export class RoomSpeaker implements HeardSpeaker {
       isHeard: this.#isHeard && !endsPause,
       next: this.#stream.next,
       pace: this.arrivals.pace,
-      prerollSamples: endsPause ? Math.min(PREROLL_SAMPLES, this.#sinceWithheldSamples) : 0,
+      prerollSamples: endsPause ? Math.min(PREROLL_SAMPLES, sinceWithheldSamples) : 0,
     };
-  }
-
-  /** Returns the duration at the end of the history that was not withheld. */
-  get #sinceWithheldSamples(): number {
-    const { packets } = this.#history;
-    const from = packets.findLastIndex(({ isWithheld }) => isWithheld) + 1;
-    return packets.slice(from).reduce((sum, { durationSamples }) => sum + durationSamples, 0);
   }
 
   /** Notes a packet that the mixes have reached. */
@@ -245,12 +234,7 @@ export class RoomSpeaker implements HeardSpeaker {
     if (this.followers.size > 0) {
       this.#leads.sent(this.source, opusPacketSamples(payload) ?? 0, nowMs);
     }
-    const rest = this.#rest();
-    // A mix in this thread plays the packet itself, another thread a copy.
-    const index = rest.findIndex(
-      (past) => past.payload === payload || past.payload.equals(payload),
-    );
-    this.#passedCount = this.#count - rest.length + index + 1;
+    this.#history.pass(payload);
   }
 
   /**
@@ -258,7 +242,7 @@ export class RoomSpeaker implements HeardSpeaker {
    * their decoders need it as history when the next word begins.
    */
   repeatLast(before: ReadonlySet<Listener>, apartBefore: ReadonlySet<Listener>): void {
-    const last = this.#history.packets[this.#history.packets.length - this.#rest().length - 1];
+    const last = this.#history.lastPassed;
     if (!last || last.isWithheld) return;
     this.#leads.sentBefore(this.source, last.durationSamples);
     for (const listener of this.followers)
@@ -268,18 +252,12 @@ export class RoomSpeaker implements HeardSpeaker {
       if (!apartBefore.has(listener)) listener.deliver(frame, last.audioLevel);
   }
 
-  /** Returns the packets that the mixes have not reached. */
-  #rest(): PastPacket[] {
-    const { packets } = this.#history;
-    return packets.slice(Math.max(0, packets.length - (this.#count - this.#passedCount)));
-  }
-
   /**
    * Ends the playout: packets that the mixes have not reached are sent at once.
    * @param before listeners that hear this speaker separately, and so have received these packets already
    */
   endPlaying(before: ReadonlySet<Listener>): void {
-    for (const { payload, audioLevel, durationSamples, isWithheld } of this.#rest()) {
+    for (const { payload, audioLevel, durationSamples, isWithheld } of this.#history.rest) {
       if (isWithheld) continue;
       this.#leads.sentBefore(this.source, durationSamples);
       for (const listener of this.followers) listener.deliver(payload);
@@ -287,7 +265,7 @@ export class RoomSpeaker implements HeardSpeaker {
       for (const listener of this.apartFollowers)
         if (!before.has(listener)) listener.deliver(frame, audioLevel);
     }
-    this.#passedCount = this.#count;
+    this.#history.passAll();
     this.#isHeard = this.followers.size > 0;
   }
 
