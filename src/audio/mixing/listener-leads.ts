@@ -1,26 +1,87 @@
 import { SAMPLES_PER_MS } from '../../rtp/clock-rate.ts';
-import { FRAME_MS } from '../format.ts';
+import { FRAME_MS, FRAME_SAMPLES, formatAudioFormat } from '../format.ts';
 import type { Ear, Listener, PlannedSubscription } from './subscriptions.ts';
 
+const OPUS = formatAudioFormat({ codec: 'opus' });
 /** Minimum time between two packets that a listener is not sent: a decoder gets to know the stream again meanwhile. */
 const LEFT_OUT_EVERY_MS = 100;
+/** Gap between two frames that players get over, ms: they play the last one a little later. */
+const RESERVE_MS = FRAME_MS;
+/** Duration of the windows over which the least is taken of what a source is ahead, samples: the last one to two windows. */
+const WINDOW_SAMPLES = 50 * FRAME_SAMPLES;
 
-/** Origin of frames: a speaker whose packets are sent as they are, or the mixes of a room. */
+/** Origin of frames: a speaker whose packets are sent as they are, or a mix. A listener that is sent all of them plays them as a queue. */
 export class FrameSource {
-  /** Time at which the last frame has been played if its playout began when it was sent. */
+  /** Time at which such a listener has played the last frame. */
   endsAtMs = -Infinity;
-  sentAtMs = -Infinity;
   /** Sum of the pauses between its frames, ms, in which listeners have played what they had. */
   pausedMs = 0;
   /** Listeners that have been sent none of its frames since they changed to it. */
   readonly newcomers = new Set<Listener>();
+  /** Least duration of the queue at a frame, ms, of the window before, and of this one. */
+  #leastBeforeMs = 0;
+  #leastMs = Infinity;
+  #windowSamples = 0;
+  /** States of listeners that may play all they have before the queue ends, and the least lead of one. */
+  readonly #behind = new Set<State>();
+  #leastLeadMs = 0;
+
+  /** Duration of the queue that has lately never been played, ms, but for a frame: by that much a mix is later than packets as sent. */
+  get leastAheadMs(): number {
+    return Math.max(0, Math.min(this.#leastBeforeMs, this.#leastMs) - FRAME_MS);
+  }
+
+  /** Adds a frame to the queue. @returns the time at which it begins */
+  add(durationSamples: number, nowMs: number): number {
+    const aheadMs = this.endsAtMs - nowMs;
+    if (aheadMs < 0 && aheadMs > -Infinity) this.pausedMs -= aheadMs;
+    const dryMs = -Math.max(0, aheadMs) - RESERVE_MS;
+    if (this.#leastLeadMs < dryMs) this.#catchUp(dryMs);
+    this.#noteLeast(Math.max(0, aheadMs), durationSamples);
+    const beganAtMs = Math.max(nowMs, this.endsAtMs);
+    this.endsAtMs = beganAtMs + durationSamples / SAMPLES_PER_MS;
+    return beganAtMs;
+  }
+
+  #noteLeast(aheadMs: number, durationSamples: number): void {
+    this.#leastMs = Math.min(this.#leastMs, aheadMs);
+    this.#windowSamples += durationSamples;
+    if (this.#windowSamples < WINDOW_SAMPLES) return;
+    this.#leastBeforeMs = this.#leastMs;
+    this.#leastMs = Infinity;
+    this.#windowSamples = 0;
+  }
+
+  /** Notes a change of the lead of a listener. */
+  noteLead(state: State): void {
+    if (state.leadMs >= -RESERVE_MS) {
+      this.#behind.delete(state);
+      return;
+    }
+    this.#behind.add(state);
+    this.#leastLeadMs = Math.min(this.#leastLeadMs, state.leadMs);
+  }
+
+  leave(state: State): void {
+    this.#behind.delete(state);
+  }
+
+  /** Handles a frame at which listeners with less than this lead have played all that they had. */
+  #catchUp(leadMs: number): void {
+    this.#leastLeadMs = leadMs;
+    for (const state of this.#behind) state.leadMs = Math.max(state.leadMs, leadMs);
+    if (leadMs === -RESERVE_MS) this.#behind.clear();
+  }
 }
+
+/** Format of a frame, and its receivers. */
+type HeardFrame = { format: string; ears: readonly Ear[] };
 
 type State = {
   source: FrameSource;
-  /** End of the last frame of the source before. */
-  endedAtMs: number;
-  /** Negative, down to a frame, if there was a gap. */
+  /** Time at which a newcomer to the source has played all that it was sent before. */
+  endsAtMs: number;
+  /** Duration that a listener has to play beyond the queue of the source, ms; negative if it has less. */
   leadMs: number;
   leftOutAtMs: number;
   /** Pauses of the source that are accounted for, ms. */
@@ -33,10 +94,10 @@ type State = {
  * one of a pause. Nothing is counted for each packet and listener, but for the first one after a change.
  */
 export class ListenerLeads {
-  /** All mixes: their frames are sent at the same time. */
-  readonly #mixes = new FrameSource();
+  /** Sources by the name of their mix. */
+  #mixes = new Map<string, FrameSource>();
   readonly #states = new WeakMap<Listener, State>();
-  /** Listeners that are a frame or more ahead. */
+  /** Listeners that are a frame or more ahead of their source. */
   readonly #ahead = new Map<Listener, State>();
 
   /** Notes the sources of a new plan. */
@@ -44,12 +105,15 @@ export class ListenerLeads {
     mixes: ReadonlyMap<string, PlannedSubscription>,
     asSent: ReadonlyMap<{ source: FrameSource }, ReadonlySet<Listener>>,
   ): void {
-    for (const { ears } of mixes.values()) {
-      for (const ofFormat of ears.values()) {
-        for (const { listener, number } of ofFormat) {
-          const isOpus = listener.format.codec === 'opus';
-          if (isOpus && number === undefined) this.#follow(listener, this.#mixes);
-        }
+    const before = this.#mixes;
+    this.#mixes = new Map();
+    for (const [name, { ears }] of mixes) {
+      const hearing = ears.get(OPUS);
+      if (!hearing) continue;
+      const source = before.get(name) ?? new FrameSource();
+      this.#mixes.set(name, source);
+      for (const { listener, number } of hearing) {
+        if (number === undefined) this.#follow(listener, source);
       }
     }
     for (const [{ source }, listeners] of asSent) {
@@ -57,35 +121,55 @@ export class ListenerLeads {
     }
   }
 
-  /** Notes that the frame of a mix is sent to `ears`. */
-  mixed(ears: readonly Ear[], nowMs: number, isPast: boolean): void {
-    if (isPast) for (const { listener } of ears) this.#mixedPast(listener);
-    const { newcomers } = this.#mixes;
-    if (newcomers.size > 0) {
-      for (const { listener } of ears) if (newcomers.delete(listener)) this.#begin(listener, nowMs);
+  /** Notes that a frame of a mix is sent; `isPast` if its tick began before the last plan. */
+  mixed(mix: string, { format, ears }: HeardFrame, nowMs: number, isPast: boolean): void {
+    if (format !== OPUS) return;
+    const source = this.#mixes.get(mix);
+    if (isPast) for (const { listener } of ears) this.#past(listener, source, FRAME_SAMPLES, nowMs);
+    if (!source) return;
+    const beganAtMs = source.add(FRAME_SAMPLES, nowMs);
+    const { newcomers } = source;
+    if (newcomers.size === 0) return;
+    for (const { listener } of ears) {
+      if (newcomers.delete(listener)) this.#begin(listener, beganAtMs, nowMs);
     }
-    this.#mixes.endsAtMs = nowMs + FRAME_MS;
   }
 
-  /** Notes that a packet of a speaker is sent. */
-  sent(source: FrameSource, durationSamples: number, nowMs: number): void {
-    const beginsAtMs = source.sentAtMs === nowMs ? source.endsAtMs : nowMs;
-    const pauseMs = nowMs - source.endsAtMs;
-    if (pauseMs > LEFT_OUT_EVERY_MS && pauseMs < Infinity) source.pausedMs += pauseMs;
-    source.endsAtMs = beginsAtMs + durationSamples / SAMPLES_PER_MS;
-    source.sentAtMs = nowMs;
+  /**
+   * Notes that a packet of a speaker is sent.
+   * @param pastFollowers listeners that are sent it, if they are not those of the last plan
+   */
+  sent(
+    source: FrameSource,
+    durationSamples: number,
+    nowMs: number,
+    pastFollowers?: ReadonlySet<Listener>,
+  ): void {
+    if (pastFollowers) {
+      for (const listener of pastFollowers) this.#past(listener, source, durationSamples, nowMs);
+    }
+    const beganAtMs = source.add(durationSamples, nowMs);
     if (source.newcomers.size === 0) return;
-    for (const listener of source.newcomers) this.#begin(listener, nowMs);
-    source.newcomers.clear();
+    for (const listener of source.newcomers) {
+      if (pastFollowers?.has(listener) === false) continue;
+      source.newcomers.delete(listener);
+      this.#begin(listener, beganAtMs, nowMs);
+    }
   }
 
-  /** Decides about a packet that may be left out; true if this listener is not to be sent it. */
-  leavesOut(listener: Listener, durationSamples: number, nowMs: number): boolean {
-    const state = this.#ahead.get(listener);
-    const durationMs = durationSamples / SAMPLES_PER_MS;
+  /** Decides about a packet that may be left out, and that counts as sent; true if this listener is not to be sent it. */
+  leavesOut(
+    listener: Listener,
+    source: FrameSource,
+    durationSamples: number,
+    nowMs: number,
+  ): boolean {
+    const isBehind = source.leastAheadMs < FRAME_MS;
+    const state = isBehind ? this.#ahead.get(listener) : this.#states.get(listener);
     if (!state) return false;
     takePauses(state);
-    if (state.leadMs < durationMs) return false;
+    const durationMs = durationSamples / SAMPLES_PER_MS;
+    if (state.leadMs + source.leastAheadMs < durationMs) return false;
     if (nowMs - state.leftOutAtMs < LEFT_OUT_EVERY_MS) return false;
     state.leftOutAtMs = nowMs;
     state.leadMs -= durationMs;
@@ -94,23 +178,26 @@ export class ListenerLeads {
   }
 
   /** Notes that newcomers are sent a packet at once, before the first one that is sent at its time. */
-  sentBefore({ newcomers }: FrameSource, durationSamples: number): void {
-    for (const listener of newcomers) {
-      this.#states.get(listener)!.endedAtMs += durationSamples / SAMPLES_PER_MS;
-    }
+  sentBefore({ newcomers }: FrameSource, durationSamples: number, nowMs: number): void {
+    for (const listener of newcomers) addTo(this.#states.get(listener)!, durationSamples, nowMs);
   }
 
   /** Replaces a listener that goes on with the same frames. */
   replace(before: Listener, after: Listener): void {
     const state = this.#states.get(before);
     if (!state) return;
+    this.#states.delete(before);
     this.#states.set(after, state);
-    if (state.source.newcomers.has(before)) state.source.newcomers.add(after);
-    if (this.#ahead.has(before)) this.#ahead.set(after, state);
+    if (state.source.newcomers.delete(before)) state.source.newcomers.add(after);
+    this.#ahead.delete(before);
+    this.#noteLead(after, state);
   }
 
   delete(listener: Listener): void {
-    this.#states.get(listener)?.source.newcomers.delete(listener);
+    const state = this.#states.get(listener);
+    if (!state) return;
+    state.source.newcomers.delete(listener);
+    state.source.leave(state);
     this.#states.delete(listener);
     this.#ahead.delete(listener);
   }
@@ -118,55 +205,68 @@ export class ListenerLeads {
   #follow(listener: Listener, source: FrameSource): void {
     const state = this.#states.get(listener);
     if (!state) {
-      const begun = {
-        source,
-        endedAtMs: -Infinity,
-        leadMs: 0,
-        leftOutAtMs: -Infinity,
-        pausedMs: source.pausedMs,
-      };
-      this.#states.set(listener, begun);
+      const ends = { endsAtMs: -Infinity, leadMs: 0, leftOutAtMs: -Infinity, pausedMs: 0 };
+      this.#states.set(listener, { source, ...ends });
+      source.newcomers.add(listener);
       return;
     }
     const before = state.source;
     if (before === source) return;
     if (!before.newcomers.delete(listener)) {
       takePauses(state);
-      state.endedAtMs = before.endsAtMs;
+      state.endsAtMs = before.endsAtMs + state.leadMs;
     }
+    before.leave(state);
+    this.#ahead.delete(listener);
     source.newcomers.add(listener);
     state.source = source;
+    state.leadMs = 0;
   }
 
-  /** Counts the frame of a tick that began before the last plan for a listener that has changed to a speaker since. */
-  #mixedPast(listener: Listener): void {
+  /** Counts a frame of a tick that began before the last plan for a listener that has changed to another source since. */
+  #past(
+    listener: Listener,
+    source: FrameSource | undefined,
+    durationSamples: number,
+    nowMs: number,
+  ): void {
     const state = this.#states.get(listener);
-    if (!state || state.source === this.#mixes) return;
+    if (!state || state.source === source) return;
     if (state.source.newcomers.has(listener)) {
-      state.endedAtMs += FRAME_MS;
-    } else {
-      state.leadMs += FRAME_MS;
-      this.#noteLead(listener, state);
+      addTo(state, durationSamples, nowMs);
+      return;
     }
+    takePauses(state);
+    state.endsAtMs = state.source.endsAtMs + state.leadMs;
+    addTo(state, durationSamples, nowMs);
+    state.leadMs = state.endsAtMs - state.source.endsAtMs;
+    this.#noteLead(listener, state);
   }
 
-  #begin(listener: Listener, nowMs: number): void {
+  #begin(listener: Listener, beganAtMs: number, nowMs: number): void {
     const state = this.#states.get(listener)!;
-    state.leadMs = Math.max(-FRAME_MS, state.leadMs + state.endedAtMs - nowMs);
+    const isFirst = state.endsAtMs === -Infinity;
+    state.leadMs = Math.max(isFirst ? nowMs : nowMs - RESERVE_MS, state.endsAtMs) - beganAtMs;
     state.pausedMs = state.source.pausedMs;
     this.#noteLead(listener, state);
   }
 
   #noteLead(listener: Listener, state: State): void {
+    state.source.noteLead(state);
     if (state.leadMs >= FRAME_MS) this.#ahead.set(listener, state);
     else this.#ahead.delete(listener);
   }
 }
 
+/** Adds a frame to what a newcomer has to play. */
+function addTo(state: State, durationSamples: number, nowMs: number): void {
+  state.endsAtMs = Math.max(nowMs - RESERVE_MS, state.endsAtMs) + durationSamples / SAMPLES_PER_MS;
+}
+
 /** Takes off the lead what a listener has played in pauses of its source. */
 function takePauses(state: State): void {
   const { pausedMs } = state.source;
-  if (pausedMs > state.pausedMs)
-    state.leadMs = Math.max(0, state.leadMs - pausedMs + state.pausedMs);
+  const leadMs = state.leadMs - pausedMs + state.pausedMs;
+  state.leadMs = Math.max(Math.min(0, state.leadMs), leadMs);
   state.pausedMs = pausedMs;
 }

@@ -476,7 +476,7 @@ export class RoomMixer {
       const [tick] = this.#ticks;
       if (!tick) return;
       const ears = tick.mixes.get(name)?.ears.get(format);
-      if (ears) this.#leads.mixed(ears, atMs, tick.mixes !== this.#mixes);
+      if (ears) this.#leads.mixed(name, { format, ears }, atMs, tick.mixes !== this.#mixes);
       this.#deliver(ears, frame, tick);
       for (const change of tick.changes) change.isHeard ||= change.name === name;
     },
@@ -488,10 +488,9 @@ export class RoomMixer {
       const [tick] = this.#ticks;
       const speaker = this.#played.get(id);
       if (!tick || !speaker) return;
-      speaker.passed(packet, atMs);
-      for (const listener of tick.forwarded.get(id) ?? NOBODY) {
-        if (this.#hears(listener, tick)) listener.deliver(packet);
-      }
+      const followers = tick.forwarded.get(id) ?? NOBODY;
+      speaker.passed(packet, atMs, followers);
+      for (const listener of followers) if (this.#hears(listener, tick)) listener.deliver(packet);
     },
     paused: (id, why) => {
       const speaker = this.#played.get(id);
@@ -573,7 +572,7 @@ export class RoomMixer {
     }
     this.#plan(new Set(speakers));
     first();
-    for (const [i, speaker] of speakers.entries()) speaker.endPlaying(heardApart[i]!);
+    for (const speaker of speakers) speaker.endPlaying(heardApart.shift()!, this.#nowMs);
   }
 
   /** Lets listeners that hear a speaker in a mix continue with its packets as sent: it pauses, or has not paused for too long. */
@@ -585,7 +584,7 @@ export class RoomMixer {
     if (!ears.some(({ awaits }) => awaits === speaker.id)) return;
     const { followers, apartFollowers } = speaker;
     const repeat = () => {
-      if (opening === 'pause') speaker.repeatLast(followers, apartFollowers);
+      if (opening === 'pause') speaker.repeatLast(followers, apartFollowers, this.#nowMs);
     };
     if (ears.every(({ awaits }) => awaits === speaker.id)) {
       this.#endPlaying([speaker], repeat);

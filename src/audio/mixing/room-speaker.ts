@@ -133,7 +133,8 @@ export class RoomSpeaker implements HeardSpeaker {
   #send({ payload, durationSamples, isSpare }: PastPacket, nowMs: number): void {
     this.#leads.sent(this.source, durationSamples, nowMs);
     for (const listener of this.followers) {
-      const isLeftOut = isSpare && this.#leads.leavesOut(listener, durationSamples, nowMs);
+      const isLeftOut =
+        isSpare && this.#leads.leavesOut(listener, this.source, durationSamples, nowMs);
       if (!isLeftOut) listener.deliver(payload);
     }
   }
@@ -229,10 +230,14 @@ export class RoomSpeaker implements HeardSpeaker {
     };
   }
 
-  /** Notes a packet that the mixes have reached. */
-  passed(payload: Buffer, nowMs: number): void {
-    if (this.followers.size > 0) {
-      this.#leads.sent(this.source, opusPacketSamples(payload) ?? 0, nowMs);
+  /**
+   * Notes a packet that the mixes have reached.
+   * @param followers listeners that are sent it: those when its tick began
+   */
+  passed(payload: Buffer, nowMs: number, followers: ReadonlySet<Listener>): void {
+    if (followers.size > 0) {
+      const past = followers === this.followers ? undefined : followers;
+      this.#leads.sent(this.source, opusPacketSamples(payload) ?? 0, nowMs, past);
     }
     this.#history.pass(payload);
   }
@@ -241,10 +246,14 @@ export class RoomSpeaker implements HeardSpeaker {
    * Sends the last packet that the mixes have reached once more, as sent, to listeners that heard it in a mix: it belongs to a pause, and
    * their decoders need it as history when the next word begins.
    */
-  repeatLast(before: ReadonlySet<Listener>, apartBefore: ReadonlySet<Listener>): void {
+  repeatLast(
+    before: ReadonlySet<Listener>,
+    apartBefore: ReadonlySet<Listener>,
+    nowMs: number,
+  ): void {
     const last = this.#history.lastPassed;
     if (!last || last.isWithheld) return;
-    this.#leads.sentBefore(this.source, last.durationSamples);
+    this.#leads.sentBefore(this.source, last.durationSamples, nowMs);
     for (const listener of this.followers)
       if (!before.has(listener)) listener.deliver(last.payload);
     const frame = forwardFrame(this.number, last.payload);
@@ -256,10 +265,10 @@ export class RoomSpeaker implements HeardSpeaker {
    * Ends the playout: packets that the mixes have not reached are sent at once.
    * @param before listeners that hear this speaker separately, and so have received these packets already
    */
-  endPlaying(before: ReadonlySet<Listener>): void {
+  endPlaying(before: ReadonlySet<Listener>, nowMs: number): void {
     for (const { payload, audioLevel, durationSamples, isWithheld } of this.#history.rest) {
       if (isWithheld) continue;
-      this.#leads.sentBefore(this.source, durationSamples);
+      this.#leads.sent(this.source, durationSamples, nowMs);
       for (const listener of this.followers) listener.deliver(payload);
       const frame = forwardFrame(this.number, payload);
       for (const listener of this.apartFollowers)

@@ -5,7 +5,7 @@ import { FrameSource, ListenerLeads } from '../../../../src/audio/mixing/listene
 import type { Listener } from '../../../../src/audio/mixing/subscriptions.ts';
 import { SAMPLES_PER_MS } from '../../../../src/rtp/clock-rate.ts';
 import { seededRandom } from '../../../support/random.ts';
-import { type Arrival, SimulatedRoom } from '../../../support/simulated-room.ts';
+import { type Arrival, type Heard, SimulatedRoom } from '../../../support/simulated-room.ts';
 import { encodeOpus, tone } from '../../../support/sound.ts';
 import { noise } from '../../../support/speech.ts';
 
@@ -161,12 +161,69 @@ describe('listeners to Opus, where two speakers talk by turns', () => {
       hear(speaker);
       send(speaker, 10);
     }
-    expect(leads.leavesOut(listener, samples, nowMs)).toBe(true);
+    expect(leads.leavesOut(listener, b.source, samples, nowMs)).toBe(true);
     // It is still more than a packet ahead, but a decoder gets to know the stream again first.
-    expect(leads.leavesOut(listener, samples, nowMs + 60)).toBe(false);
+    expect(leads.leavesOut(listener, b.source, samples, nowMs + 60)).toBe(false);
     send(b, 5000);
     hear(a);
     send(a, 60);
-    expect(leads.leavesOut(listener, samples, nowMs + 1000)).toBe(false);
+    expect(leads.leavesOut(listener, a.source, samples, nowMs + 1000)).toBe(false);
   });
+});
+
+describe('listeners to Opus, where three speakers talk over each other, and send their pauses', () => {
+  const CONVERSATION_MS = 240_000;
+
+  /** Spurts of talk of 0.3 to 2.8 s, with pauses of 0.3 to 5.3 s. @returns a function that is true within a spurt */
+  function spurts(seed: number): (atMs: number) => boolean {
+    const random = seededRandom(seed);
+    let [isTalking, untilMs] = [false, random() * 3000];
+    return (atMs) => {
+      if (atMs > untilMs) {
+        isTalking = !isTalking;
+        untilMs = atMs + 300 + random() * (isTalking ? 2500 : 5000);
+      }
+      return isTalking;
+    };
+  }
+
+  /** Returns how long each frame has to wait in a player that plays all that it is sent, ms, in the order of their waits. */
+  function waitsOf({ frames, framesAtMs }: Heard): number[] {
+    let endsAtMs = 0;
+    const waitsMs = frames.map((frame, i) => {
+      const waitMs = Math.max(0, endsAtMs - framesAtMs[i]!);
+      endsAtMs = framesAtMs[i]! + waitMs + opusPacketSamples(frame)! / SAMPLES_PER_MS;
+      return waitMs;
+    });
+    return waitsMs.toSorted((a, b) => a - b);
+  }
+
+  test.each([
+    [20, 3, 0],
+    [20, 40, 0],
+    [20, 3, 15],
+    [20, 3, 25],
+    [60, 3, 0],
+  ])(
+    'packets of %i ms, with %i ms of jitter, and mixes that are %i ms late: nothing adds up',
+    async (packetMs, jitterMs, lateMs) => {
+      const room = new SimulatedRoom(codecs, ['a', 'b', 'c'], lateMs, true);
+      const listening = ['x', 'a'].map((peer) => room.listen(peer, { codec: 'opus' }));
+      const streams = await Promise.all(
+        ['a', 'b', 'c'].map((peer, i) => {
+          const random = seededRandom(i + 10);
+          const laterMs = () => 7 * i + random() * jitterMs;
+          return speakerOf(peer, packetMs, laterMs, spurts(i + 2), CONVERSATION_MS);
+        }),
+      );
+      await room.play(...streams);
+      room.mixer.close();
+      for (const heard of listening) {
+        const waitsMs = waitsOf(heard);
+        const middle = waitsMs[waitsMs.length >> 1]!;
+        expect(middle).toBeLessThanOrEqual(packetMs + jitterMs / 2 + 40);
+        expect(waitsMs.at(-1)).toBeLessThanOrEqual(2.5 * packetMs + 1.5 * jitterMs + 80);
+      }
+    },
+  );
 });
