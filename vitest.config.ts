@@ -98,6 +98,7 @@ const PAGES = ['admin', 'client', 'page', 'page-entrance', 'websocket-audio'].ma
 const SIMULATIONS = [
   'account-sender',
   'active-speakers.speech',
+  'arrivals.early',
   'bursts-heard',
   'client/worklet/playout',
   'detector.unknown-formats',
@@ -114,6 +115,7 @@ const SIMULATIONS = [
   'input.opus-of-clients',
   'input.rate-changes',
   'latency',
+  'listener-leads',
   'meter',
   'network',
   'pacer',

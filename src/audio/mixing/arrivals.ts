@@ -2,6 +2,8 @@ import { SAMPLES_PER_MS } from '../../rtp/clock-rate.ts';
 import type { Pace } from '../../rtp/jitter-buffer.ts';
 import { timestampDelta } from '../../rtp/sequence.ts';
 import { FRAME_MS } from '../format.ts';
+import { FrameSource, LEFT_OUT_EVERY_MS } from './listener-leads.ts';
+import type { PastPacket } from './past-packet.ts';
 
 /** Number of packets over which the moments of arrival are compared: those of 2 s, if a packet has 20 ms. */
 const KEPT = 100;
@@ -107,6 +109,63 @@ export class Arrivals {
 function recurring(delaysMs: number[]): number {
   const [longestMs = 0, nextMs = longestMs] = delaysMs.toSorted((a, b) => b - a);
   return longestMs - nextMs <= ALIKE_MS ? longestMs : nextMs;
+}
+
+/** Time after the last lost packet for which its sender's network counts as lossy. */
+const LOSSY_MS = 5000;
+/**
+ * Maximum duration that a listener may still have to play when it is sent a packet, ms: as much as another node sends at once at the
+ * beginning of a stream (`readyWithinMs`).
+ */
+const MAX_AHEAD_MS = 400;
+/** Duration that it may still have to play, ms, when it is sent packets again after one was too early. */
+const MAX_AHEAD_AGAIN_MS = 360;
+
+/** Judges whether the packets of one speaker can be sent as they come: none of them lost, or too early. Pure. */
+export class Punctuality {
+  /** Packets, and frames of a mix in their place, that a listener is sent which hears the speaker apart. */
+  readonly queue = new FrameSource();
+  /** Time at which a copy last replaced a lost packet. */
+  #copiedAtMs = -Infinity;
+  /** True from a packet that was too early until listeners have little to play again. */
+  #isAhead = false;
+  #leftOutAtMs = -Infinity;
+
+  /** Notes that packets get lost and later ones carry copies (in-band FEC), which a mix can play and forwarding cannot. */
+  noteCopy(nowMs: number): void {
+    this.#copiedAtMs = nowMs;
+  }
+
+  /** True if a packet that comes now cannot be sent: listeners have too much to play. */
+  isEarly(nowMs: number): boolean {
+    return this.#aheadMs(nowMs) > MAX_AHEAD_MS;
+  }
+
+  /** Notes a packet that has come. */
+  noteArrival(nowMs: number): void {
+    this.#isAhead ||= this.isEarly(nowMs);
+  }
+
+  /** Returns whether the speaker is to be heard in mixes only. */
+  needsMix(nowMs: number): boolean {
+    this.#isAhead &&= this.#aheadMs(nowMs) > MAX_AHEAD_AGAIN_MS;
+    return this.#isAhead || nowMs - this.#copiedAtMs < LOSSY_MS;
+  }
+
+  /** Takes a packet that can be sent; false if it is left out of a pause, so that listeners have less to play. */
+  take({ durationSamples, isSpare }: PastPacket, nowMs: number): boolean {
+    const isAhead = this.queue.leastAheadMs >= durationSamples / SAMPLES_PER_MS;
+    if (isSpare && isAhead && nowMs - this.#leftOutAtMs >= LEFT_OUT_EVERY_MS) {
+      this.#leftOutAtMs = nowMs;
+      return false;
+    }
+    this.queue.add(durationSamples, nowMs);
+    return true;
+  }
+
+  #aheadMs(nowMs: number): number {
+    return this.queue.endsAtMs - nowMs;
+  }
 }
 
 /** Time before a tick at which the latest packet of a speaker should arrive, ms, so that later ones are in time, too. */

@@ -1,10 +1,13 @@
 import { SAMPLES_PER_MS } from '../../rtp/clock-rate.ts';
 import { FRAME_MS, FRAME_SAMPLES, formatAudioFormat } from '../format.ts';
+import type { SpeakerId } from './mix-plan.ts';
 import type { Ear, Listener, PlannedSubscription } from './subscriptions.ts';
 
 const OPUS = formatAudioFormat({ codec: 'opus' });
 /** Minimum time between two packets that a listener is not sent: a decoder gets to know the stream again meanwhile. */
-const LEFT_OUT_EVERY_MS = 100;
+export const LEFT_OUT_EVERY_MS = 100;
+/** Lead from which a listener is not sent the packets of a speaker, ms: only speakers that are too fast by turns cause it. */
+const MAX_LEAD_MS = 500;
 /** Gap between two frames that players get over, ms: they play the last one a little later. */
 const RESERVE_MS = FRAME_MS;
 /** Duration of the windows over which the least is taken of what a source is ahead, samples: the last one to two windows. */
@@ -94,22 +97,30 @@ type State = {
  * one of a pause. Nothing is counted for each packet and listener, but for the first one after a change.
  */
 export class ListenerLeads {
-  /** Sources by the name of their mix. */
+  /** Sources by the name of their mix, and queues of speakers that are heard apart in it. */
   #mixes = new Map<string, FrameSource>();
+  #apart = new Map<string, FrameSource>();
   readonly #states = new WeakMap<Listener, State>();
-  /** Listeners that are a frame or more ahead of their source. */
+  /** Listeners that are a frame or more ahead of their source, and those of them that have the maximum lead. */
   readonly #ahead = new Map<Listener, State>();
+  readonly #farAhead = new Set<Listener>();
 
   /** Notes the sources of a new plan. */
   plan(
     mixes: ReadonlyMap<string, PlannedSubscription>,
     asSent: ReadonlyMap<{ source: FrameSource }, ReadonlySet<Listener>>,
+    speakers: readonly { id: SpeakerId; apart: FrameSource }[],
   ): void {
     const before = this.#mixes;
     this.#mixes = new Map();
-    for (const [name, { ears }] of mixes) {
+    this.#apart = new Map();
+    for (const [name, { planned, ears }] of mixes) {
       const hearing = ears.get(OPUS);
       if (!hearing) continue;
+      const { without, gains, gainsBefore } = planned;
+      const [alone, another] = speakers.filter(({ id }) => !without.includes(id));
+      const isUnchanged = !another && gains.length === 0 && gainsBefore.length === 0;
+      if (alone && isUnchanged) this.#apart.set(name, alone.apart);
       const source = before.get(name) ?? new FrameSource();
       this.#mixes.set(name, source);
       for (const { listener, number } of hearing) {
@@ -124,6 +135,7 @@ export class ListenerLeads {
   /** Notes that a frame of a mix is sent; `isPast` if its tick began before the last plan. */
   mixed(mix: string, { format, ears }: HeardFrame, nowMs: number, isPast: boolean): void {
     if (format !== OPUS) return;
+    this.#apart.get(mix)?.add(FRAME_SAMPLES, nowMs);
     const source = this.#mixes.get(mix);
     if (isPast) for (const { listener } of ears) this.#past(listener, source, FRAME_SAMPLES, nowMs);
     if (!source) return;
@@ -157,20 +169,27 @@ export class ListenerLeads {
     }
   }
 
-  /** Decides about a packet that may be left out, and that counts as sent; true if this listener is not to be sent it. */
+  /** True if {@link leavesOut} may leave out a packet. @param isSpare true if decoders can do without it */
+  mayLeaveOut(isSpare: boolean): boolean {
+    return isSpare || this.#farAhead.size > 0;
+  }
+
+  /** Decides about a packet that counts as sent; true if this listener is not to be sent it. */
   leavesOut(
     listener: Listener,
     source: FrameSource,
-    durationSamples: number,
+    { durationSamples, isSpare }: { durationSamples: number; isSpare: boolean },
     nowMs: number,
   ): boolean {
     const isBehind = source.leastAheadMs < FRAME_MS;
     const state = isBehind ? this.#ahead.get(listener) : this.#states.get(listener);
     if (!state) return false;
     takePauses(state);
+    if (state.leadMs < MAX_LEAD_MS) this.#farAhead.delete(listener);
     const durationMs = durationSamples / SAMPLES_PER_MS;
-    if (state.leadMs + source.leastAheadMs < durationMs) return false;
-    if (nowMs - state.leftOutAtMs < LEFT_OUT_EVERY_MS) return false;
+    const isAhead = state.leadMs + source.leastAheadMs >= durationMs;
+    const isDue = nowMs - state.leftOutAtMs >= LEFT_OUT_EVERY_MS;
+    if (state.leadMs < MAX_LEAD_MS && !(isSpare && isAhead && isDue)) return false;
     state.leftOutAtMs = nowMs;
     state.leadMs -= durationMs;
     this.#noteLead(listener, state);
@@ -189,7 +208,7 @@ export class ListenerLeads {
     this.#states.delete(before);
     this.#states.set(after, state);
     if (state.source.newcomers.delete(before)) state.source.newcomers.add(after);
-    this.#ahead.delete(before);
+    this.#forget(before);
     this.#noteLead(after, state);
   }
 
@@ -199,7 +218,7 @@ export class ListenerLeads {
     state.source.newcomers.delete(listener);
     state.source.leave(state);
     this.#states.delete(listener);
-    this.#ahead.delete(listener);
+    this.#forget(listener);
   }
 
   #follow(listener: Listener, source: FrameSource): void {
@@ -217,7 +236,7 @@ export class ListenerLeads {
       state.endsAtMs = before.endsAtMs + state.leadMs;
     }
     before.leave(state);
-    this.#ahead.delete(listener);
+    this.#forget(listener);
     source.newcomers.add(listener);
     state.source = source;
     state.leadMs = 0;
@@ -253,8 +272,14 @@ export class ListenerLeads {
 
   #noteLead(listener: Listener, state: State): void {
     state.source.noteLead(state);
+    this.#forget(listener);
     if (state.leadMs >= FRAME_MS) this.#ahead.set(listener, state);
-    else this.#ahead.delete(listener);
+    if (state.leadMs >= MAX_LEAD_MS) this.#farAhead.add(listener);
+  }
+
+  #forget(listener: Listener): void {
+    this.#ahead.delete(listener);
+    this.#farAhead.delete(listener);
   }
 }
 

@@ -252,6 +252,7 @@ export class RoomMixer {
     else if (isFirstLong) this.#plan();
     const isTalking = this.#activeSpeakers.isTalking(speaker);
     if (isTalking) speaker.talkedAtMs = nowMs;
+    if (speaker.noteArrival(nowMs)) this.#plan();
     this.#forward(speaker, isTalking, nowMs);
     if (!isTalking && nowMs - speaker.talkedAtMs > MAX_PAUSE_MS) this.#endPause(speaker);
   }
@@ -284,7 +285,7 @@ export class RoomMixer {
   /** Sends the packets of a speaker that are next in order. */
   #forward(speaker: Speaker, isTalking: boolean, nowMs: number): void {
     speaker.forward(!isTalking, nowMs, (samples) => this.#concealed(speaker, samples));
-    if (speaker.noteLoss(nowMs)) this.#plan();
+    if (speaker.updateNeedsMix(nowMs)) this.#plan();
   }
 
   /** Reports concealed samples of a speaker to all of its listeners. */
@@ -337,7 +338,7 @@ export class RoomMixer {
     });
     this.#mixes = mixes;
     this.#heardRecorder.plan(mixes);
-    this.#leads.plan(mixes, asSent);
+    this.#leads.plan(mixes, asSent, mixed);
     this.#noteAwaited(mixed);
     this.#planRoom(mixed);
     for (const listeners of asSent.values()) this.#noteBegun(listeners);

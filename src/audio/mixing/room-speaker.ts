@@ -1,9 +1,10 @@
 import type { MediaPacket } from '../../rtp/packet.ts';
+import { counters } from '../../counters.ts';
 import { Reorderer } from '../../rtp/reorderer.ts';
 import { Splice } from '../../rtp/splice.ts';
 import { FRAME_SAMPLES } from '../format.ts';
 import { carriesCopy, opusPacketSamples } from '../opus-packet.ts';
-import { Arrivals } from './arrivals.ts';
+import { Arrivals, Punctuality } from './arrivals.ts';
 import { forwardFrame } from './forward-frame.ts';
 import { maxAwaitedMs } from './late-beginning.ts';
 import { FrameSource, type ListenerLeads } from './listener-leads.ts';
@@ -23,8 +24,7 @@ const MAX_PREROLL_AGE_MS = 100;
 const ABSENT_MS = 100;
 const ABSENT_OF_LONG_MS = 250;
 
-/** Time after the last lost packet for which its sender's network counts as lossy. */
-const LOSSY_MS = 5000;
+const NOBODY: ReadonlySet<Listener> = new Set();
 
 /** Speaker of a room: its stream in order, the history of it, and the listeners that are sent its packets as they are. */
 export class RoomSpeaker implements HeardSpeaker {
@@ -51,8 +51,9 @@ export class RoomSpeaker implements HeardSpeaker {
   awaitedSinceMs: number | undefined;
   /** Time at which this speaker last talked, ms. */
   talkedAtMs = -Infinity;
-  /** True if packets get lost and later ones carry copies (in-band FEC), which a mix can play and forwarding cannot. */
-  isLossy = false;
+  needsMix = false;
+  readonly #punctuality = new Punctuality();
+  readonly apart = this.#punctuality.queue;
   /** True if its producer is paused: packets that still come are withheld. */
   isMuted = false;
   /** True if the last state of its node says that it is muted, until its packets come again after a gap. */
@@ -60,8 +61,6 @@ export class RoomSpeaker implements HeardSpeaker {
   /** True if its last packet was withheld: only decoders that begin later are given it. */
   isWithheld = false;
   readonly #unmuted = new UnmutedBeginning();
-  /** Time at which a copy last replaced a lost packet. */
-  #copiedAtMs = -Infinity;
 
   constructor(id: SpeakerId, peer: string, number: number, leads: ListenerLeads) {
     this.id = id;
@@ -114,28 +113,36 @@ export class RoomSpeaker implements HeardSpeaker {
 
   /**
    * Sends the packets that are next in order: to listeners with `delivery=forward`, and to those that hear this speaker as sent, unless
-   * they hear it at the pace of a mix. Only the end of a long gap is concealed.
+   * they hear it at the pace of a mix; not those that come too early. Only the end of a long gap is concealed.
    * @param onLost called for each packet in place of which an empty one goes out
    */
   forward(isPause: boolean, nowMs: number, onLost: (samples: number) => void): void {
     for (let past = this.#takeNext(isPause, nowMs); past; past = this.#takeNext(isPause, nowMs)) {
       const isOver = past.isLost && this.#stream.isOver(past.durationSamples);
+      const isEarly = this.#punctuality.isEarly(nowMs);
       if (!this.isPlayed) {
         this.#history.passAll();
-        this.#isHeard = this.followers.size > 0;
-        if (!isOver) this.#send(past, nowMs);
+        this.#isHeard = this.followers.size > 0 && !isEarly;
+        if (!isOver && !isEarly) this.#send(past, nowMs);
         if (past.isLost && !isOver) onLost(past.durationSamples);
       }
-      if (!isOver) this.#forwardApart(past);
+      if (!this.#isSent || isOver) continue;
+      if (isEarly) counters.dropped.too_fast += 1;
+      else this.#forwardApart(past, nowMs);
     }
   }
 
-  #send({ payload, durationSamples, isSpare }: PastPacket, nowMs: number): void {
-    this.#leads.sent(this.source, durationSamples, nowMs);
+  /** True if packets are sent to listeners as they come. */
+  get #isSent(): boolean {
+    return !this.isPlayed || this.apartFollowers.size > 0;
+  }
+
+  #send(past: PastPacket, nowMs: number): void {
+    this.#leads.sent(this.source, past.durationSamples, nowMs);
+    const isChecked = this.#leads.mayLeaveOut(past.isSpare);
     for (const listener of this.followers) {
-      const isLeftOut =
-        isSpare && this.#leads.leavesOut(listener, this.source, durationSamples, nowMs);
-      if (!isLeftOut) listener.deliver(payload);
+      if (isChecked && this.#leads.leavesOut(listener, this.source, past, nowMs)) continue;
+      listener.deliver(past.payload);
     }
   }
 
@@ -190,23 +197,34 @@ export class RoomSpeaker implements HeardSpeaker {
     if (next === 'lost' && !before) return this.#takeNext(isPause, nowMs);
     const state = { atMs: nowMs, isPause, isWithheld: this.isWithheld };
     const past = this.#past.take(next, before, state);
-    if (!past.isLost && before?.isLost && carriesCopy(past.payload)) this.#copiedAtMs = nowMs;
+    const hasCopy = !past.isLost && before?.isLost && carriesCopy(past.payload);
+    if (hasCopy) this.#punctuality.noteCopy(nowMs);
     this.#history.push(past);
     return past;
   }
 
-  /** Updates whether the sender's network is lossy. @returns true if this has changed */
-  noteLoss(nowMs: number): boolean {
-    const isLossy = nowMs - this.#copiedAtMs < LOSSY_MS;
-    const hasChanged = isLossy !== this.isLossy;
-    this.isLossy = isLossy;
-    return hasChanged;
+  /** Notes that a packet has come, before it is sent. @returns true if {@link needsMix} has changed */
+  noteArrival(nowMs: number): boolean {
+    if (this.#isSent) this.#punctuality.noteArrival(nowMs);
+    return this.updateNeedsMix(nowMs);
   }
 
-  #forwardApart({ payload, audioLevel }: PastPacket): void {
-    if (this.apartFollowers.size === 0) return;
-    const frame = forwardFrame(this.number, payload);
-    for (const listener of this.apartFollowers) listener.deliver(frame, audioLevel);
+  /** Updates {@link needsMix}. @returns true if it has changed */
+  updateNeedsMix(nowMs: number): boolean {
+    const before = this.needsMix;
+    this.needsMix = this.#punctuality.needsMix(nowMs);
+    return this.needsMix !== before;
+  }
+
+  /** Forwards a packet as it is, unless it is left out. @param before listeners that have received it already */
+  #forwardApart(past: PastPacket, nowMs: number, before = NOBODY): void {
+    if (this.followers.size === 0 && this.apartFollowers.size === 0) return;
+    // A packet that some have received has been counted for all.
+    if (before.size === 0 && !this.#punctuality.take(past, nowMs)) return;
+    const frame = forwardFrame(this.number, past.payload);
+    for (const listener of this.apartFollowers) {
+      if (!before.has(listener)) listener.deliver(frame, past.audioLevel);
+    }
   }
 
   /** Returns the last packets, for a decoder that begins after them. */
@@ -256,9 +274,7 @@ export class RoomSpeaker implements HeardSpeaker {
     this.#leads.sentBefore(this.source, last.durationSamples, nowMs);
     for (const listener of this.followers)
       if (!before.has(listener)) listener.deliver(last.payload);
-    const frame = forwardFrame(this.number, last.payload);
-    for (const listener of this.apartFollowers)
-      if (!apartBefore.has(listener)) listener.deliver(frame, last.audioLevel);
+    this.#forwardApart({ ...last, isSpare: false }, nowMs, apartBefore);
   }
 
   /**
@@ -266,13 +282,11 @@ export class RoomSpeaker implements HeardSpeaker {
    * @param before listeners that hear this speaker separately, and so have received these packets already
    */
   endPlaying(before: ReadonlySet<Listener>, nowMs: number): void {
-    for (const { payload, audioLevel, durationSamples, isWithheld } of this.#history.rest) {
-      if (isWithheld) continue;
-      this.#leads.sent(this.source, durationSamples, nowMs);
-      for (const listener of this.followers) listener.deliver(payload);
-      const frame = forwardFrame(this.number, payload);
-      for (const listener of this.apartFollowers)
-        if (!before.has(listener)) listener.deliver(frame, audioLevel);
+    for (const past of this.#history.rest) {
+      if (past.isWithheld || this.#punctuality.isEarly(nowMs)) continue;
+      const needed = { ...past, isSpare: false };
+      this.#send(needed, nowMs);
+      this.#forwardApart(needed, nowMs, before);
     }
     this.#history.passAll();
     this.#isHeard = this.followers.size > 0;

@@ -41,8 +41,8 @@ export type HeardSpeaker = {
   number: number;
   /** True if its packets last longer than a tick: they cannot be forwarded unchanged at the pace of the mix. */
   isLong: boolean;
-  /** True if its packets get lost and a mix can recover them: they are not forwarded unchanged. */
-  isLossy: boolean;
+  /** True if its packets are not forwarded unchanged: some get lost, and a mix can recover them, or they come too early, and a mix bounds that. */
+  needsMix: boolean;
   /** True while a listener hears the speaker in a mix: its packets are forwarded at the pace of the mix, until it falls silent. */
   isPlayed: boolean;
   /** Listeners whose decoders have received its packets until now, and can continue with them. */
@@ -158,7 +158,7 @@ function planApart<Speaker extends HeardSpeaker>(
     if (gainOf(listener, speaker) === 0) continue;
     // At the pace of the mix a decoder would miss the packets that are not mixed yet.
     const mayBegin = speaker.isNew || (open.has(speaker) && !speaker.isPlayed);
-    if (!speaker.isLossy && (mayBegin || speaker.apartFollowers.has(listener))) {
+    if (!speaker.needsMix && (mayBegin || speaker.apartFollowers.has(listener))) {
       addTo(plan.apart, speaker, listener);
       continue;
     }
@@ -166,7 +166,7 @@ function planApart<Speaker extends HeardSpeaker>(
     const ear = {
       listener,
       number: speaker.number,
-      awaits: speaker.isLossy ? undefined : speaker.id,
+      awaits: speaker.needsMix ? undefined : speaker.id,
     };
     addEar(plan, { without, gains: [], gainsBefore: [] }, ear);
   }
@@ -201,7 +201,7 @@ function planListener<Speaker extends HeardSpeaker>(
   }
   const isAsSent = isOpus && heard.length === 1 && gains.length === 0 && !isChanged;
   const takesLong = mixed.length === 1 && !listener.takesShortOnly;
-  const canBeAsSent = first && !first.isLossy && (!first.isLong || takesLong);
+  const canBeAsSent = first && !first.needsMix && (!first.isLong || takesLong);
   const alone = isAsSent && canBeAsSent ? first : undefined;
   if (alone && !(alone.isLong && (alone.isPlayed || beginning.has(alone)))) {
     const mayBegin = open.has(alone) || (alone.isNew && !begun.has(listener));

@@ -147,12 +147,12 @@ describe('listeners to Opus, where two speakers talk by turns', () => {
     };
     const [a, b] = [{ source: new FrameSource() }, { source: new FrameSource() }];
     const hear = (speaker: typeof a) =>
-      leads.plan(new Map(), new Map([[speaker, new Set([listener])]]));
-    const samples = 60 * SAMPLES_PER_MS;
+      leads.plan(new Map(), new Map([[speaker, new Set([listener])]]), []);
+    const packet = { durationSamples: 60 * SAMPLES_PER_MS, isSpare: true };
     let nowMs = 0;
     const send = ({ source }: typeof a, afterMs: number) => {
       nowMs += afterMs;
-      leads.sent(source, samples, nowMs);
+      leads.sent(source, packet.durationSamples, nowMs);
     };
     hear(a);
     send(a, 0);
@@ -161,13 +161,13 @@ describe('listeners to Opus, where two speakers talk by turns', () => {
       hear(speaker);
       send(speaker, 10);
     }
-    expect(leads.leavesOut(listener, b.source, samples, nowMs)).toBe(true);
+    expect(leads.leavesOut(listener, b.source, packet, nowMs)).toBe(true);
     // It is still more than a packet ahead, but a decoder gets to know the stream again first.
-    expect(leads.leavesOut(listener, b.source, samples, nowMs + 60)).toBe(false);
+    expect(leads.leavesOut(listener, b.source, packet, nowMs + 60)).toBe(false);
     send(b, 5000);
     hear(a);
     send(a, 60);
-    expect(leads.leavesOut(listener, a.source, samples, nowMs + 1000)).toBe(false);
+    expect(leads.leavesOut(listener, a.source, packet, nowMs + 1000)).toBe(false);
   });
 });
 

@@ -31,7 +31,7 @@ describe('planSubscriptions()', () => {
     peer,
     number: id,
     isLong: false,
-    isLossy: false,
+    needsMix: false,
     isPlayed: false,
     followers: new Set<Listener>(),
     apartFollowers: new Set<Listener>(),
@@ -132,7 +132,7 @@ describe('planSubscriptions()', () => {
   });
 
   test('a speaker whose network is lossy is heard in a mix, which nobody who hears it awaits the end of', () => {
-    const lossy = speakers.map((speaker) => ({ ...speaker, isLossy: speaker.peer === 'ben' }));
+    const lossy = speakers.map((speaker) => ({ ...speaker, needsMix: speaker.peer === 'ben' }));
     const lossyScene = { ...scene, mixed: lossy, open: new Set(lossy) };
     const alone = listener('x', { ann: 0, eve: 0 });
     const apart: Listener = { ...listener('y', {}), delivery: 'forward' };
