@@ -205,7 +205,7 @@ export const SERVER_MESSAGES = {
   ),
   audio_unknown: message(
     'audio_unknown',
-    'An undeclared sender sends none of the formats that the gateway knows; sent once.',
+    'An undeclared sender sends none of the formats that the gateway knows; sent once, and again only after an `audio_detected`.',
     {
       relayed: boolean(
         'always `true`: its messages go to the clients that can be sent them ("Unknown formats")',

@@ -71,7 +71,7 @@ export class ClientAudio {
   #isVolumeLimited = false;
   #isConfiguring = false;
   #isMuted = false;
-  /** True once the client has been told that its format is unknown. */
+  /** True if the last thing that the client was told about its format is that it is unknown. */
   #isToldUnknown = false;
   #peer: WebSocketPeer | undefined;
   #saved: Promise<void> = Promise.resolve();
@@ -384,6 +384,7 @@ export class ClientAudio {
       if (!this.#isToldUnknown) this.#client.notify({ type: 'audio_unknown', relayed: true });
       this.#isToldUnknown = true;
     } else {
+      this.#isToldUnknown = false;
       const { out } = this.describe();
       this.#client.notify({ type: 'audio_detected', in: formatAudioFormat(format), out });
     }

@@ -5,7 +5,18 @@ import type { AudioSettings } from '../../../src/session/audio-settings.ts';
 import type { WebSocketPeer } from '../../../src/rooms/websocket-peer.ts';
 import { type AudioPreferences, ClientAudio } from '../../../src/session/client-audio.ts';
 import { AT_ONCE, type Turn } from '../../../src/audio/ingest/held-audio.ts';
+import { seededRandom } from '../../support/random.ts';
 import { pcmTone } from '../../support/sound.ts';
+
+/** Peer in a room in which nobody hears it. */
+const ROOM = {
+  sink: () => {},
+  audioStats: { droppedMs: 0, concealedMs: 0 },
+  lastPackets: { packets: [], atMs: -Infinity },
+  subscribe: () => {},
+  setMuted: () => {},
+  relay: () => {},
+};
 
 test.each([
   [{ audio: 'auto' }, 'sound'],
@@ -104,13 +115,7 @@ test.each([
     const turn = { begin: () => false, take: () => {} };
     const audio = await openAudio({ turn });
     let packets = 0;
-    audio.attach({
-      sink: () => (packets += 1),
-      audioStats: { droppedMs: 0, concealedMs: 0 },
-      lastPackets: { packets: [], atMs: -Infinity },
-      subscribe: () => {},
-      setMuted: () => {},
-    } as unknown as WebSocketPeer);
+    audio.attach({ ...ROOM, sink: () => (packets += 1) } as unknown as WebSocketPeer);
     const startMs = performance.now();
     for (const [i, message] of pcmTone(440, 0.5, 1000).entries()) {
       audio.input.receive(message, startMs + i * 20);
@@ -122,6 +127,25 @@ test.each([
     audio.close();
   },
 );
+
+test('the client is told again that its format is unknown, after one was detected', async () => {
+  const told: string[] = [];
+  const audio = await openAudio({ told });
+  audio.attach(ROOM as unknown as WebSocketPeer);
+  const random = seededRandom(1);
+  const noise = () =>
+    Array.from({ length: 150 }, () =>
+      Buffer.from(Array.from({ length: 150 }, () => Math.floor(random() * 256))),
+    );
+  const stream = [...noise(), ...pcmTone(440, 0.5, 3000), ...noise()];
+  const startMs = performance.now();
+  for (const [i, message] of stream.entries()) {
+    audio.input.receive(message, startMs + i * 20);
+    await turnOfLoop();
+  }
+  expect(told).toEqual(['audio_unknown', 'audio_detected', 'audio_unknown']);
+  audio.close();
+});
 
 describe('volumes of 1000 names', () => {
   const volumesOf = (names: string[]) => Object.fromEntries(names.map((name) => [name, 0.5]));
@@ -156,9 +180,11 @@ type Options = {
   turn?: Turn;
   /** Receives what is stored. */
   stored?: AudioSettings[];
+  /** Receives the types of messages to the client. */
+  told?: string[];
 };
 
-async function openAudio({ set, settings, turn = AT_ONCE, stored = [] }: Options = {}) {
+async function openAudio({ set, settings, turn = AT_ONCE, stored = [], told = [] }: Options = {}) {
   const codecs = await loadCodecs({ bitrateBps: 48_000, complexity: 5 });
   const nothing: AudioPreferences = {
     in: 'auto',
@@ -168,7 +194,7 @@ async function openAudio({ set, settings, turn = AT_ONCE, stored = [] }: Options
   };
   const audio = new ClientAudio({ ...nothing, ...set }, settings, codecs, turn, {
     isJoining: false,
-    notify: () => {},
+    notify: ({ type }) => told.push(type),
     fail: (fault) => {
       throw fault;
     },
