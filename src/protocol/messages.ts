@@ -282,10 +282,11 @@ type ServerMessages = { [T in keyof typeof SERVER_MESSAGES]: Static<(typeof SERV
 export type ServerMessage = ServerMessages[keyof ServerMessages];
 
 /** Returns the message that reports a fault to a client. */
-export function errorMessage(error: PartylineError): ServerMessage {
+export function errorMessage(error: PartylineError, replyTo?: MessageId): ServerMessage {
   const { code, message: sentence, kind, retryAfterMs, resetsAt } = error;
   const retryAfter = retryAfterMs === undefined ? {} : { retry_after_ms: retryAfterMs };
   const resets = resetsAt === undefined ? {} : { resets_at: resetsAt };
+  const reply = replyTo === undefined ? {} : { reply_to: replyTo };
   const { retryable } = kind;
-  return { type: 'error', code, message: sentence, retryable, ...retryAfter, ...resets };
+  return { type: 'error', code, message: sentence, retryable, ...retryAfter, ...resets, ...reply };
 }

@@ -154,6 +154,7 @@ export class Requests {
     if (isBad && !isRace && this.#badMessages.spend(performance.now())) {
       this.#client.fail(
         new PartylineError('bad_message', `Too many bad messages; the last: ${error.message}`),
+        replyTo,
       );
       return;
     }
@@ -232,7 +233,7 @@ export class Requests {
    */
   async #handlePaid(message: ClientMessage, charge: Charge, onApplied: () => void): Promise<void> {
     if (charge.outcome === 'close') {
-      this.#client.fail(overBudget('The client keeps exceeding its budget.', charge));
+      this.#client.fail(overBudget('The client keeps exceeding its budget.', charge), message.id);
       return;
     }
     if (charge.outcome === 'refuse') throw overBudget('Too many messages of the account.', charge);

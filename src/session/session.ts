@@ -15,7 +15,12 @@ import type { ClientInput } from './client-input.ts';
 import { closeUnread } from './close-unread.ts';
 import { ControlLimit } from './control-limit.ts';
 import { parseClientMessage } from '../protocol/client-messages.ts';
-import { errorMessage, type LeaveReason, type ServerMessage } from '../protocol/messages.ts';
+import {
+  errorMessage,
+  type LeaveReason,
+  type MessageId,
+  type ServerMessage,
+} from '../protocol/messages.ts';
 import { minutesExhausted } from '../usage/quota.ts';
 import { mayComeBackAfterClose, mayComeBackAfterFault } from './resumable.ts';
 import { Heartbeat } from './heartbeat.ts';
@@ -249,10 +254,10 @@ export class Session implements ClientConnection {
   }
 
   /** Sends the client an `error` and closes with the matching code. Faults that are not the client's are logged. */
-  fail(fault: unknown): void {
+  fail(fault: unknown, replyTo?: MessageId): void {
     if (this.#isEnding) return;
     const error = logFault(this.log, fault, 'session failed');
-    this.notify(errorMessage(error));
+    this.notify(errorMessage(error, replyTo));
     closeUnread(this.#socket, this.#parts.stream, error.kind.closeCode, error.code);
     this.#end(error.code, mayComeBackAfterFault(error.code));
   }

@@ -158,6 +158,16 @@ describe('bad input', () => {
     expect(errors).toHaveLength(20);
   });
 
+  test('the error of the last of too many bad messages is the answer to it', async () => {
+    const client = await connect();
+    for (let id = 1; id <= 20; id += 1) client.send({ type: 'dance', id });
+    expect(await client.closed).toBe(4400);
+    const answered = client.messages.flatMap(({ type, reply_to: id }) =>
+      type === 'error' ? [id] : [],
+    );
+    expect(answered).toEqual(Array.from({ length: 20 }, (_, i) => i + 1));
+  });
+
   test('binary frames in the lobby, and empty ones in a room, change nothing', async () => {
     const client = await connect();
     for (let i = 0; i < 50; i += 1) client.sendAudio(Buffer.from([1, 2, 3]));
