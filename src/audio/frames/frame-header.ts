@@ -19,4 +19,6 @@ export type FrameFormat = {
    * @returns undefined if no frame begins there
    */
   parse: (bytes: Buffer, at: number) => FrameHeader | undefined;
+  /** Judges whether a whole frame describes the file, and has no sound. */
+  isDescription?: (frame: Buffer) => boolean;
 };

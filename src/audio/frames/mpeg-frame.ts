@@ -18,7 +18,32 @@ const LAYER_2 = 2;
 const ONE_CHANNEL = 3;
 const NO_EMPHASIS = 2;
 
-export const MPEG_FRAMES: FrameFormat = { headerBytes: 4, parse: parseMpegHeader };
+const HEADER_BYTES = 4;
+const CHECKSUM_BYTES = 2;
+/** Offset of `VBRI` in the frame in which the encoder of Fraunhofer describes a file. */
+const VBRI_AT = 36;
+
+export const MPEG_FRAMES: FrameFormat = {
+  headerBytes: HEADER_BYTES,
+  parse: parseMpegHeader,
+  isDescription: describesFile,
+};
+
+/**
+ * True for a frame of Layer III that has the length and the table of positions of a file in place of sound, as encoders write it before
+ * the others: `Xing` or `Info` behind the side information, or `VBRI`.
+ */
+function describesFile(frame: Buffer): boolean {
+  const second = frame[1]!;
+  if (((second >> 1) & 3) !== LAYER_3) return false;
+  const isFull = ((second >> 3) & 3) === MPEG_1;
+  const isMono = frame[3]! >> 6 === ONE_CHANNEL;
+  const sideBytes = isFull ? (isMono ? 17 : 32) : isMono ? 9 : 17;
+  const at = HEADER_BYTES + ((second & 1) === 0 ? CHECKSUM_BYTES : 0) + sideBytes;
+  const name = frame.toString('latin1', at, at + 4);
+  if (name === 'Xing' || name === 'Info') return true;
+  return frame.toString('latin1', VBRI_AT, VBRI_AT + 4) === 'VBRI';
+}
 
 function parseMpegHeader(bytes: Buffer, at: number): FrameHeader | undefined {
   const [first, second, third, fourth] = [

@@ -76,8 +76,10 @@ export class ChainedFrames implements FrameReader {
     if (leftBytes < header.bytes) return undefined;
     this.#streamKey = header.streamKey;
     const { samples, rateHz } = header;
-    const frame = Buffer.from(bytes.subarray(at, at + header.bytes));
-    this.#onFrame(frame, (samples * 1000) / rateHz, rateHz);
+    const frame = bytes.subarray(at, at + header.bytes);
+    if (!this.#format.isDescription?.(frame)) {
+      this.#onFrame(Buffer.from(frame), (samples * 1000) / rateHz, rateHz);
+    }
     return header.bytes;
   }
 
