@@ -1,3 +1,4 @@
+import type { StreamOverdraft } from '../audio/ingest/stream-budget.ts';
 import { counters } from '../counters.ts';
 import { PartylineError } from '../protocol/errors.ts';
 import { errorMessage } from '../protocol/messages.ts';
@@ -38,6 +39,13 @@ export class AudioLimit {
     }
     this.#pause(overdraft.waitMs);
     return !overdraft.isRefused;
+  }
+
+  /** Acts on a recording or a change of format that the budget of a stream does not cover; it is read all the same. */
+  slowDown({ waitMs, isFirst, fault }: StreamOverdraft): void {
+    this.isRefusing = true;
+    if (isFirst) this.#client.notify(errorMessage(fault));
+    this.#pause(waitMs);
   }
 
   close(): void {

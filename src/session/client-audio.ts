@@ -11,6 +11,7 @@ import {
 } from '../audio/format.ts';
 import { quantizeGain } from '../audio/gain.ts';
 import type { Turn } from '../audio/ingest/held-audio.ts';
+import type { StreamOverdraft } from '../audio/ingest/stream-budget.ts';
 import { PartylineError } from '../protocol/errors.ts';
 import type { ClientMessages } from '../protocol/client-messages.ts';
 import type {
@@ -51,6 +52,8 @@ type AudioClient = ClientNotifier & {
   readonly isJoining: boolean;
   /** Sends a message of an unknown format, unchanged. */
   sendRelayed(message: Buffer): void;
+  /** Called when recordings begin, or formats change, more often than the budget allows. */
+  streamOver(overdraft: StreamOverdraft): void;
   /** Called when {@link ClientAudio.settings} have changed. Resolves when they are stored for a resume. */
   settingsChanged(): Promise<void>;
 };
@@ -119,6 +122,7 @@ export class ClientAudio {
           confidence: Math.round(confidence * 1000) / 1000,
         }),
       onUncovered: (seconds) => this.#peer?.noteDropped(seconds * 1000),
+      onOver: (overdraft) => client.streamOver(overdraft),
       onFault: (fault) => client.fail(fault),
     });
   }

@@ -7,6 +7,7 @@ import type { OpusTarget, OpusSink } from '../audio/ingest/ingest.ts';
 import { AudioInput } from '../audio/ingest/input.ts';
 import type { TimedMessage } from '../audio/ingest/detection/pace.ts';
 import { SoundBudget } from '../audio/ingest/sound-budget.ts';
+import type { StreamOverdraft } from '../audio/ingest/stream-budget.ts';
 import type { LastPackets } from '../audio/ingest/splice.ts';
 import { frameBytesOf } from '../audio/samples.ts';
 import { counters } from '../counters.ts';
@@ -34,6 +35,8 @@ export type ClientInputEvents = {
   onMismatch: (observed: Detection) => void;
   /** Called with the duration of sound that came too fast to be encoded or decoded, and was dropped, s. */
   onUncovered: (seconds: number) => void;
+  /** Called when recordings begin, or formats change, more often than the budget allows. */
+  onOver?: (overdraft: StreamOverdraft) => void;
   /** Called when the input has failed. */
   onFault: (fault: unknown) => void;
 };
@@ -87,7 +90,7 @@ export class ClientInput {
     this.#codecs = codecs;
     this.#events = events;
     this.#turn = turn;
-    this.#target = { sink: toNobody, sound: new SoundBudget(events.onUncovered) };
+    this.#target = { sink: toNobody, sound: new SoundBudget(events.onUncovered, events.onOver) };
     this.#held = new HeldAudio<ReceivedMessage>((received) => this.#handOn(received), turn);
     this.#input = this.#open(settings);
   }

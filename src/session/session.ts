@@ -3,6 +3,7 @@ import type { WebSocket } from 'ws';
 import type { Account } from '../accounts/accounts.ts';
 import { accountFault, type KeyState, mayPublish } from '../accounts/authenticator.ts';
 import { FRAME_MS } from '../audio/format.ts';
+import type { StreamOverdraft } from '../audio/ingest/stream-budget.ts';
 import { counters } from '../counters.ts';
 import { logFault } from '../protocol/log-fault.ts';
 import { mayNotPublish, PartylineError, replaced } from '../protocol/errors.ts';
@@ -251,6 +252,10 @@ export class Session implements ClientConnection {
 
   sendRelayed(message: Buffer): void {
     this.#sendQueue.sendRelayed(message);
+  }
+
+  streamOver(overdraft: StreamOverdraft): void {
+    if (!this.#isEnding) this.#audioLimit.slowDown(overdraft);
   }
 
   /** Sends the client an `error` and closes with the matching code. Faults that are not the client's are logged. */

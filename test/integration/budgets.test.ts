@@ -117,6 +117,16 @@ test('pause_producer and resume_producer in turn, again and again: closed with 4
   expect(await listener.ask({ type: 'join', room: 'b' }, 'joined')).toMatchObject({ room: 'b' });
 });
 
+test('a client whose recordings begin too often is told, and not closed if it stops', async () => {
+  const client = await connect({ room: 'a', audio: 'ogg_opus' });
+  await client.next('joined');
+  const start = Buffer.from('4f6767530002', 'hex');
+  for (let sent = 0; sent < 800; sent += 1) client.sendAudio(start);
+  expect(await client.next('error')).toMatchObject({ code: 'rate_limited', retryable: true });
+  expect(await client.ask({ type: 'leave' }, 'left')).toMatchObject({ room: 'a' });
+  expect(client.messages.filter(({ type }) => type === 'error')).toHaveLength(1);
+});
+
 test('a client may send 900 pings at once', async () => {
   const client = await connect();
   client.sendControl('pings', 900);

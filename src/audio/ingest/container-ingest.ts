@@ -2,7 +2,7 @@ import { type Container, containerOf } from '../format.ts';
 import type { ContainerReader } from './container-reader.ts';
 import type { Ingest } from './ingest.ts';
 import { isFirstOggPage, OggReader } from './ogg-reader.ts';
-import { RECORDINGS, StreamBudget, unreadable } from './stream-budget.ts';
+import { RECORDINGS, StreamBudget, type StreamOverdraft, unreadable } from './stream-budget.ts';
 import { WebmReader } from './webm-reader.ts';
 
 /** Number of bytes without a packet after which a stream is refused: it is not a voice recording. */
@@ -21,7 +21,7 @@ export class ContainerIngest implements Ingest {
   #unreadBytes = 0;
   /** Number of bytes of tags since the last packet. */
   #tagBytes = 0;
-  readonly #recordings = new StreamBudget(RECORDINGS, 'Recordings begin too often.');
+  readonly #recordings: StreamBudget;
   readonly #packetBudget = new StreamBudget(PACKETS, 'Packets are more than any sound needs.');
   #atMs = 0;
   #isClosed = false;
@@ -29,8 +29,15 @@ export class ContainerIngest implements Ingest {
   /**
    * @param packets receives the Opus packets; closed with this ingest
    * @param onFault called once, when the stream cannot be read (`unsupported_audio`) or begins again too often (`rate_limited`)
+   * @param onOver called when it begins again more often than its budget allows; absent if it is refused at once
    */
-  constructor(container: Container, packets: Ingest, onFault: (fault: unknown) => void) {
+  constructor(
+    container: Container,
+    packets: Ingest,
+    onFault: (fault: unknown) => void,
+    onOver?: (overdraft: StreamOverdraft) => void,
+  ) {
+    this.#recordings = new StreamBudget(RECORDINGS, 'Recordings begin too often.', onOver);
     this.#container = container;
     this.#packets = packets;
     this.#onFault = onFault;

@@ -27,5 +27,6 @@ export async function createIngest(
     return new DecodedIngest(decoded, codecs, target, events, before);
   }
   const packets = new OpusIngest(await codecs.opus.createDecoder(), target);
-  return isContainer(format) ? new ContainerIngest(format.codec, packets, events.onFault) : packets;
+  if (!isContainer(format)) return packets;
+  return new ContainerIngest(format.codec, packets, events.onFault, target.sound.onOver);
 }

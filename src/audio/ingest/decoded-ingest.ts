@@ -51,7 +51,7 @@ export class DecodedIngest implements Ingest {
   #before: LastPackets | undefined;
   #encoder: { encoder: SampleEncoder; rateHz: number } | undefined;
   #frames: Frame[] = [];
-  readonly #heads = new StreamBudget(HEADS, 'Recordings begin too often.');
+  readonly #heads: StreamBudget;
   #unreadBytes = 0;
   #silentJobs = 0;
   #atMs = 0;
@@ -72,6 +72,7 @@ export class DecodedIngest implements Ingest {
     this.#target = target;
     this.#events = events;
     this.#before = before;
+    this.#heads = new StreamBudget(HEADS, 'Recordings begin too often.', target.sound.onOver);
     this.#decoder = codecs.frames.open(format.codec);
     this.#reader = format.openReader(this.#take);
   }

@@ -42,7 +42,7 @@ import {
 } from './input-state.ts';
 import type { LastPackets } from './splice.ts';
 import { OpaqueIngest } from './opaque-ingest.ts';
-import { RECORDINGS, StreamBudget } from './stream-budget.ts';
+import { CHANGES, StreamBudget } from './stream-budget.ts';
 
 /**
  * Time after the last message of a client of unknown format during which it is sent no audio, ms. After it the client hears the room
@@ -103,7 +103,7 @@ export class AudioInput {
   #atMs = 0;
   readonly #paces = new PaceHistory();
   /** Budget of the changes from one undeclared file or stream to another, whether readable or not. */
-  readonly #switchBudget = new StreamBudget(RECORDINGS, 'Recordings begin too often.');
+  readonly #switchBudget: StreamBudget;
   /** Budget for files that begin in a stream of unknown format. */
   readonly #filesOfUnknown = new TokenBucket(FILES_OF_UNKNOWN, 0);
 
@@ -127,6 +127,8 @@ export class AudioInput {
     this.#codecs = codecs;
     this.#target = target;
     this.#events = events;
+    const { onOver } = target.sound;
+    this.#switchBudget = new StreamBudget(CHANGES, 'Recordings begin too often.', onOver);
     this.#maxWaitingBytes = maxWaitingBytes;
     this.#isDeclared = declared !== 'auto';
     this.#waiting = new HeldAudio(

@@ -1,7 +1,7 @@
 import { counters } from '../../counters.ts';
 import { type Rate, TokenBucket } from '../../token-bucket.ts';
 import { FRAME_MS } from '../format.ts';
-import { RECORDINGS, StreamBudget } from './stream-budget.ts';
+import { CHANGES, StreamBudget, type StreamOverdraft } from './stream-budget.ts';
 
 /**
  * Maximum seconds of sound per second, and at once, of one client: after a stall of 8 s all of it arrives at once, and the budget of messages
@@ -19,7 +19,9 @@ const FRAMES_PER_S = 1000 / FRAME_MS;
 export class SoundBudget {
   readonly #onUncovered: (seconds: number) => void;
   /** Budget of the encoders and resamplers that are opened for compressed sound: one for each stream, and each change of its rate. */
-  readonly encoders = new StreamBudget(RECORDINGS, 'The format changes too often.');
+  readonly encoders: StreamBudget;
+  /** Called when a stream of the client begins or changes more often than its budget allows; absent if it is refused at once. */
+  readonly onOver: ((overdraft: StreamOverdraft) => void) | undefined;
   /**
    * Duration of Opus that has been charged and has not come yet, samples at 48 kHz. An ingest of Opus changes it, and leaves it to the next:
    * some recorders begin a new file for each chunk.
@@ -29,9 +31,17 @@ export class SoundBudget {
   #atMs = -Infinity;
   #overSinceMs: number | undefined;
 
-  /** @param onUncovered called with the duration of sound that is not covered, and so dropped, s */
-  constructor(onUncovered: (seconds: number) => void = () => {}) {
+  /**
+   * @param onUncovered called with the duration of sound that is not covered, and so dropped, s
+   * @param onOver value of {@link onOver}
+   */
+  constructor(
+    onUncovered: (seconds: number) => void = () => {},
+    onOver?: (overdraft: StreamOverdraft) => void,
+  ) {
     this.#onUncovered = onUncovered;
+    this.onOver = onOver;
+    this.encoders = new StreamBudget(CHANGES, 'The format changes too often.', onOver);
   }
 
   /**

@@ -3,7 +3,7 @@ import type { SampleFormat } from '../format.ts';
 import type { Ingest, IngestEvents, OpusTarget, SamplesNext } from './ingest.ts';
 import type { LastPackets } from './splice.ts';
 import { SampleIngest } from './sample-ingest.ts';
-import { RECORDINGS, StreamBudget, unreadable } from './stream-budget.ts';
+import { CHANGES, StreamBudget, unreadable } from './stream-budget.ts';
 import { isWavHead, MAX_UNREAD_BYTES, WavReader } from './wav-reader.ts';
 
 type Piece = { bytes: Buffer; atMs: number; isSkipped: boolean };
@@ -28,7 +28,7 @@ export class WavIngest implements Ingest {
   #unreadBytes = 0;
   /** Samples of the present message. */
   #pieces: Buffer[] = [];
-  readonly #recordings = new StreamBudget(RECORDINGS, 'The format changes too often.');
+  readonly #changes: StreamBudget;
   #atMs = 0;
   /** True while a message is read whose samples are not heard. */
   #isSkipped = false;
@@ -40,6 +40,7 @@ export class WavIngest implements Ingest {
     this.#target = target;
     this.#events = events;
     this.#before = before;
+    this.#changes = new StreamBudget(CHANGES, 'The format changes too often.', target.sound.onOver);
   }
 
   push(chunk: Buffer, atMs: number): void {
@@ -97,7 +98,7 @@ export class WavIngest implements Ingest {
       if (this.#openings.length === 0) this.#ingest?.realign();
       return;
     }
-    this.#recordings.spend(this.#atMs);
+    this.#changes.spend(this.#atMs);
     this.#inside = inside;
     this.#openings.push({ format, held: [] });
     if (this.#openings.length === 1) {

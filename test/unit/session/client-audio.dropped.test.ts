@@ -37,6 +37,7 @@ function open(declared: string) {
     isJoining: true,
     notify: (message: ServerMessage) => void told.push(message),
     sendRelayed: () => {},
+    streamOver: () => {},
     settingsChanged: async () => {},
     fail: (fault: unknown) => faults.push(fault),
   };

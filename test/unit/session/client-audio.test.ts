@@ -199,6 +199,7 @@ async function openAudio({ set, settings, turn = AT_ONCE, stored = [], told = []
       throw fault;
     },
     sendRelayed: () => {},
+    streamOver: () => {},
     settingsChanged: async () => {
       stored.push(audio.settings);
     },

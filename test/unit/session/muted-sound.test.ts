@@ -50,6 +50,7 @@ function open(declared: string) {
     isJoining: true,
     notify: () => {},
     sendRelayed: () => {},
+    streamOver: () => {},
     settingsChanged: async () => {},
     fail: (fault: unknown) => faults.push(fault),
   };
