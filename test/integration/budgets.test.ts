@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, test, vi } from 'vitest';
 import type { TimingOverrides } from '../../config/timings.ts';
+import { countCommands } from '../support/count-commands.ts';
 import { eventually } from '../support/gateway.ts';
 import { useGateway } from '../support/use-gateway.ts';
 import { useStack } from '../support/use-stack.ts';
@@ -235,19 +236,15 @@ test.each(['key', 'token'])(
     expect(refusal).toMatchObject({ code: 'rate_limited', retryable: true, closed: 4429 });
     expect(refusal?.retry_after_ms).toBeGreaterThan(0);
     await eventually('only the last is left', () => gateway.counts().sessions === 1);
-    const countCommands = async () => {
-      const info = await store.run((client) => client.info('stats'));
-      return Number(/total_commands_processed:(\d+)/.exec(info)?.[1]);
-    };
     // Each question is a command itself.
     const isQuiet = async () => {
-      const before = await countCommands();
+      const before = await countCommands(store);
       await sleep(100);
-      return (await countCommands()) - before === 1;
+      return (await countCommands(store)) - before === 1;
     };
     await eventually('the node has written all', isQuiet);
-    const before = await countCommands();
+    const before = await countCommands(store);
     for (let tried = 0; tried < 100; tried += 1) expect(await tryOnce()).toBeDefined();
-    expect((await countCommands()) - before).toBe(1);
+    expect((await countCommands(store)) - before).toBe(1);
   },
 );
