@@ -39,7 +39,8 @@ export function openLoad(
     () => sampler.sample(),
     marks,
     log,
-    (level) => mixEngines.setComplexity(encoderSteps.at(level, performance.now())),
+    // Cheaper encoders free no memory.
+    (_, workLevel) => mixEngines.setComplexity(encoderSteps.at(workLevel, performance.now())),
     timings.load,
   );
   return { monitor: opened.adopt(monitor, (part) => part.close()), encoderSteps };

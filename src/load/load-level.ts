@@ -19,7 +19,7 @@ export type LoadSample = {
 /** Limits from which the gateway process is overloaded; 0 disables a limit. */
 export type LoadMarks = { loopDelayMs: number; cpuShare: number; memoryBytes: number };
 
-/** `strained`: audio is encoded more cheaply; `overloaded`: new clients are refused. */
+/** `strained`: audio is encoded more cheaply, unless memory is the cause; `overloaded`: new clients are refused. */
 export const LOAD_LEVELS = ['normal', 'strained', 'overloaded'] as const;
 export type LoadLevel = (typeof LOAD_LEVELS)[number];
 

@@ -21,16 +21,18 @@ export class LoadMonitor {
   readonly #samples: LoadSample[] = [];
   readonly #retryAfterMs: number;
   #level: LoadLevel = 'normal';
+  #workLevel: LoadLevel = 'normal';
 
-  /** @param onLevel called every second with the load level */
+  /** @param onLevel called every second with the load level, and with the level of all but memory */
   constructor(
     sample: () => LoadSample,
     marks: LoadMarks,
     log: FastifyBaseLogger,
-    onLevel: (level: LoadLevel) => void,
+    onLevel: (level: LoadLevel, workLevel: LoadLevel) => void,
     { sampleEveryMs, retryAfterMs }: Timings['load'],
   ) {
     this.#retryAfterMs = retryAfterMs;
+    const workMarks = { ...marks, memoryBytes: 0 };
     this.#timer = setInterval(() => {
       this.#samples.push(sample());
       if (this.#samples.length > STEADY_SAMPLES) this.#samples.shift();
@@ -38,7 +40,8 @@ export class LoadMonitor {
       if (level !== this.#level)
         log.warn({ load: this.latest, before: this.#level }, `load: ${level}`);
       this.#level = level;
-      onLevel(level);
+      this.#workLevel = judgeLoad(this.#samples, workMarks, this.#workLevel);
+      onLevel(level, this.#workLevel);
     }, sampleEveryMs);
   }
 

@@ -32,23 +32,29 @@ const sampleOf = ({
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
 
-/** The levels, second by second, while the load is as given. */
-function follow(loads: Load[], marks = MARKS): LoadLevel[] {
+/** The levels, second by second, while the load is as given, and those of all but memory. */
+function followBoth(loads: Load[], marks = MARKS) {
   const levels: LoadLevel[] = [];
+  const workLevels: LoadLevel[] = [];
   let second = 0;
   const sample = () => sampleOf(loads[second]!);
   const monitor = new LoadMonitor(
     sample,
     marks,
     silentLog,
-    (level) => levels.push(level),
+    (level, workLevel) => {
+      levels.push(level);
+      workLevels.push(workLevel);
+    },
     DEFAULT_TIMINGS.load,
   );
   for (; second < loads.length; second += 1) vi.advanceTimersByTime(1000);
   monitor.close();
   expect(vi.getTimerCount()).toBe(0);
-  return levels;
+  return { levels, workLevels };
 }
+
+const follow = (loads: Load[], marks = MARKS) => followBoth(loads, marks).levels;
 
 const times = (count: number, load: Load) => Array<Load>(count).fill(load);
 const lastOf = (loads: Load[], marks = MARKS) => follow(loads, marks).at(-1);
@@ -66,6 +72,17 @@ describe('the level of the load', () => {
     expect(lastOf(times(8, near))).toBe('strained');
     const noMarks = { loopDelayMs: 0, cpuShare: 0, memoryBytes: 0 };
     expect(lastOf(times(8, over), noMarks)).toBe('normal');
+  });
+
+  test('memory does not count for the level that encoders follow', () => {
+    const { levels, workLevels } = followBoth([
+      ...times(8, { bytes: 2e9 }),
+      ...times(5, { bytes: 2e9, eventLoop: 0.9 }),
+      ...times(5, { bytes: 2e9 }),
+    ]);
+    expect(levels.slice(4)).toEqual(Array<LoadLevel>(14).fill('overloaded'));
+    expect(workLevels.slice(0, 12)).toEqual(Array<LoadLevel>(12).fill('normal'));
+    expect(workLevels.slice(12)).toEqual([...Array<LoadLevel>(5).fill('overloaded'), 'normal']);
   });
 
   test('it takes five seconds in a row', () => {
