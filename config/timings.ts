@@ -237,6 +237,10 @@ const TimingsSchema = Type.Object(
         15_000,
         'Time without strain and without a change before a step up, which may strain the node again',
       ),
+      trimEveryMs: ms(
+        5000,
+        'Interval at which freed memory is given back to the kernel while memory is short',
+      ),
       shortAfterFaultMs: ms(
         10_000,
         'Time for which newcomers are refused after something had run out',

@@ -6,7 +6,7 @@ import { NodeState } from './app/node-state.ts';
 import { openAccounts } from './app/open-accounts.ts';
 import { openAudio } from './app/open-audio.ts';
 import { openClients } from './app/open-clients.ts';
-import { openLoad, openReserves } from './app/open-load.ts';
+import { openLoad, openMemoryTrim, openReserves } from './app/open-load.ts';
 import { openMedia } from './app/open-media.ts';
 import { openRooms } from './app/open-rooms.ts';
 import { openRoutes } from './app/open-routes.ts';
@@ -70,6 +70,7 @@ async function openParts(opening: Opening, server: FastifyInstance): Promise<App
     rooms,
     unauthenticated,
   });
+  openMemoryTrim(opening, load.monitor, reserves);
   const metrics = new Metrics(shared?.name);
   const shutdown = new Shutdown(opening, clients, media);
   const state = new NodeState(

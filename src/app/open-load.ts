@@ -5,6 +5,7 @@ import type { UnauthenticatedConnections } from '../http/unauthenticated-connect
 import { EncoderSteps } from '../load/encoder-steps.ts';
 import { LoadMonitor } from '../load/load-monitor.ts';
 import { LoadSampler } from '../load/load-sampler.ts';
+import { MemoryTrim, type Trim } from '../load/memory-trim.ts';
 import { Reserves, type Supply } from '../load/reserves.ts';
 import { suppliesOf } from '../load/supplies.ts';
 import { LOOPBACK_PORTS } from '../media/loopback.ts';
@@ -74,4 +75,15 @@ export function openReserves(
     (part) => part.close(),
   );
   return { reserves, supplies };
+}
+
+/** Gives freed memory back to the kernel while new clients are refused for lack of it, or soon would be. */
+export function openMemoryTrim(
+  { timings, opened }: Pick<Opening, 'timings' | 'opened'>,
+  monitor: Pick<LoadMonitor, 'isMemoryShort'>,
+  reserves: Pick<Reserves, 'describe'>,
+  trim?: Trim,
+): void {
+  const isShort = () => monitor.isMemoryShort || reserves.describe().memory.isShort;
+  opened.adopt(new MemoryTrim(isShort, timings.load, trim), (part) => part.close());
 }

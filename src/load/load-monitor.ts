@@ -49,6 +49,11 @@ export class LoadMonitor {
     return this.#level;
   }
 
+  /** True while the level is higher because of memory. */
+  get isMemoryShort(): boolean {
+    return this.#level !== this.#workLevel;
+  }
+
   get latest(): LoadSample {
     return this.#samples.at(-1) ?? NOT_YET_MEASURED;
   }

@@ -119,6 +119,7 @@ test('the defaults are those of the product', () => {
       dearerAfterMs: 15_000,
       scrapeEveryMs: 1000,
       shortAfterFaultMs: 10_000,
+      trimEveryMs: 5000,
     },
   });
 });
