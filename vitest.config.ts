@@ -19,6 +19,7 @@ const WAITING = [
   'invites',
   'ipv6',
   'leaving',
+  'localhost',
   'many-accounts',
   'media-worker-starts',
   'me',

@@ -26,7 +26,8 @@ const SettingsSchema = Type.Object({
   HOST: Type.String({
     default: '127.0.0.1',
     minLength: 1,
-    description: 'Address on which HTTP and WebSocket are served',
+    description:
+      'Address on which HTTP and WebSocket are served; of a name, localhost included, its first address',
   }),
   PORT: Type.Integer({
     ...port,

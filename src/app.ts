@@ -1,3 +1,4 @@
+import { lookup } from 'node:dns/promises';
 import type { FastifyInstance } from 'fastify';
 import type { Settings } from '../config/settings.ts';
 import type { Timings } from '../config/timings.ts';
@@ -105,7 +106,10 @@ async function openParts(opening: Opening, server: FastifyInstance): Promise<App
     state,
   });
   opened.adopt(server, (part) => part.close());
-  const { HOST: host, PORT: port } = settings;
+  const { HOST, PORT: port } = settings;
+  // Fastify would open a further server for each other address of `localhost`, without any limit on
+  // its connections.
+  const { address: host } = await lookup(HOST);
   const listening = { host, port, reusePort: shared !== undefined };
   reserves.sample();
   logClients(log, supplies);
