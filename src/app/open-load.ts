@@ -28,6 +28,7 @@ export function openLoad(
     new LoadSampler(
       () => pool.describe().map(({ cpuShare }) => cpuShare),
       () => codecs.frames.sampleBusyShare(),
+      () => mixEngines.threadShares,
     ),
     (part) => part.close(),
   );

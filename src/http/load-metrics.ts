@@ -32,6 +32,12 @@ export const LOAD_METRICS: Definition[] = [
     'worker',
   ),
   gauge(
+    'mix_thread_ratio',
+    'Time that a tick takes in each mixing thread, of its 20 ms; 0 while the thread does not run',
+    ({ load: { cpu } }) => Object.fromEntries(cpu.mixThreads.entries()),
+    'thread',
+  ),
+  gauge(
     'encoder_complexity',
     'Complexity of the Opus encoders now',
     ({ encoderComplexity }) => encoderComplexity,

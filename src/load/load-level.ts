@@ -9,6 +9,8 @@ export type LoadSample = {
     eventLoop: number;
     /** Time in which the decoder thread was busy, as a share of the time. */
     decoder: number;
+    /** Time that a tick takes in each mixing thread that may run, as a share of its 20 ms; above 1 it falls behind. */
+    mixThreads: number[];
     /** CPU of each media worker, as a share of one core. */
     mediaWorkers: number[];
   };
@@ -55,8 +57,16 @@ function pressureOf({ loopDelayMs, cpu, memoryBytes }: LoadSample, marks: LoadMa
     // The median: a single stall per second is audible, but not caused by too many clients.
     shareOf(loopDelayMs.p50, marks.loopDelayMs),
     shareOf(Math.max(cpu.process, cpu.eventLoop, cpu.decoder, ...cpu.mediaWorkers), marks.cpuShare),
+    mixingPressureOf(cpu.mixThreads, marks),
     shareOf(memoryBytes, marks.memoryBytes),
   );
+}
+
+/** One room may fill a thread while others are free: it is encoded more cheaply. New rooms are refused once all are full. */
+function mixingPressureOf(shares: number[], { cpuShare }: LoadMarks): number {
+  if (shares.length === 0) return 0;
+  const busiest = shareOf(Math.max(...shares), cpuShare);
+  return Math.max(shareOf(Math.min(...shares), cpuShare), Math.min(busiest, STRAINED_SHARE));
 }
 
 const shareOf = (value: number, mark: number) => (mark === 0 ? 0 : value / mark);

@@ -11,7 +11,7 @@ import {
 
 const NOT_YET_MEASURED: LoadSample = {
   loopDelayMs: { p50: 0, p99: 0 },
-  cpu: { process: 0, eventLoop: 0, decoder: 0, mediaWorkers: [] },
+  cpu: { process: 0, eventLoop: 0, decoder: 0, mixThreads: [], mediaWorkers: [] },
   memoryBytes: 0,
 };
 

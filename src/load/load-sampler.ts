@@ -11,12 +11,13 @@ const RESOLUTION_MS = 20;
 const IDLE_SHARE = 0.05;
 
 /**
- * Measures the load of this process, its decoder thread and its media workers. Sampling is cheap, and cheaper while the event
+ * Measures the load of this process, its threads and its media workers. Sampling is cheap, and cheaper while the event
  * loop is idle.
  */
 export class LoadSampler {
   readonly #mediaWorkerShares: () => number[];
   readonly #decoderShare: () => number;
+  readonly #mixThreadShares: () => number[];
   readonly #delay: ELDHistogram = monitorEventLoopDelay({ resolution: RESOLUTION_MS });
   #isWatchingDelay = false;
   #atMs = performance.now();
@@ -28,10 +29,16 @@ export class LoadSampler {
   /**
    * @param mediaWorkerShares returns the share of one core that each media worker used since the last call
    * @param decoderShare returns the share of the time since the last call in which the decoder thread was busy
+   * @param mixThreadShares returns the time of a tick in each mixing thread, as a share of its length
    */
-  constructor(mediaWorkerShares: () => number[], decoderShare: () => number) {
+  constructor(
+    mediaWorkerShares: () => number[],
+    decoderShare: () => number,
+    mixThreadShares: () => number[],
+  ) {
     this.#mediaWorkerShares = mediaWorkerShares;
     this.#decoderShare = decoderShare;
+    this.#mixThreadShares = mixThreadShares;
   }
 
   /** Measures the load since the last call. */
@@ -45,6 +52,7 @@ export class LoadSampler {
       process: cpuMsBetween(this.#processCpu, processCpu) / elapsedMs / availableParallelism(),
       eventLoop: cpuMsBetween(this.#threadCpu, threadCpu) / elapsedMs,
       decoder: this.#decoderShare(),
+      mixThreads: this.#mixThreadShares(),
       mediaWorkers: this.#mediaWorkerShares(),
     };
     this.#processCpu = processCpu;

@@ -159,3 +159,9 @@ test('a media worker that dies is counted', async () => {
   const measured = /^partyline_media_worker_cpu_ratio\{worker="1"\} /m;
   await eventually('the next second is measured', async () => measured.test(await scrape(url)));
 });
+
+test('each mixing thread that may run is measured', async () => {
+  const { url } = await openGateway({ MIX_THREADS: '2' });
+  const measured = /^partyline_mix_thread_ratio\{thread="0"\} 0\n.*thread="1"\} 0$/m;
+  await eventually('the next second is measured', async () => measured.test(await scrape(url)));
+});

@@ -193,6 +193,7 @@ describe('MixEnginePool', () => {
   test('with too much to do for this thread: rooms move out, and go on sounding the same', async () => {
     openHost(1);
     const { rooms, speak, speakUntil, crowdUntil, expectSound } = openRooms(crowd);
+    expect(host.threadShares).toEqual([0]);
     await crowdUntil(() => running().length > 0);
     const before = rooms.map(({ heard }) => heard.length);
     await speak(1500);
@@ -202,6 +203,7 @@ describe('MixEnginePool', () => {
     );
     // A thread that did not answer in time is replaced.
     await speakUntil('a thread', () => running().length === 1);
+    await speakUntil('its share of the load', () => host.threadShares[0]! > 0.1);
     await expectSound();
   });
 

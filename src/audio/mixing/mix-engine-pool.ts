@@ -69,6 +69,11 @@ export class MixEnginePool {
     return this.#threads.filter((thread) => thread !== undefined).length;
   }
 
+  /** Mixing time of each thread that may run, as a share of that for which it has time: 0 if it does not run. */
+  get threadShares(): number[] {
+    return this.#threads.map((thread) => (thread?.loadMs ?? 0) / FRAME_MS);
+  }
+
   /** @param onTicked called once for each tick, when its output is complete or lost */
   openRoom(limits: JitterBufferLimits, output: MixOutput, onTicked: () => void): MixEngine {
     const room: MigratingMixEngine = new MigratingMixEngine(limits, output, onTicked, {

@@ -19,7 +19,7 @@ test.each([
   await using opened = new AsyncDisposableStack();
   // The blocks of the clients' frames have been freed, but glibc keeps them.
   let residentBytes = PEAK_BYTES;
-  const cpu = { process: 0, eventLoop: 0, decoder: 0, mediaWorkers: [] };
+  const cpu = { process: 0, eventLoop: 0, decoder: 0, mixThreads: [], mediaWorkers: [] };
   const monitor = new LoadMonitor(
     () => ({ loopDelayMs: { p50: 0, p99: 0 }, cpu, memoryBytes: residentBytes }),
     { loopDelayMs: 50, cpuShare: 0.9, memoryBytes: mark },

@@ -11,6 +11,7 @@ type Load = {
   process?: number;
   eventLoop?: number;
   decoder?: number;
+  mixThreads?: number[];
   worker?: number;
   bytes?: number;
 };
@@ -20,12 +21,13 @@ const sampleOf = ({
   process = 0,
   eventLoop = 0,
   decoder = 0,
+  mixThreads = [],
   worker = 0,
   bytes = 1e8,
 }: Load) =>
   ({
     loopDelayMs: { p50: delayMs, p99: 2000 },
-    cpu: { process, eventLoop, decoder, mediaWorkers: [0, worker] },
+    cpu: { process, eventLoop, decoder, mixThreads, mediaWorkers: [0, worker] },
     memoryBytes: bytes,
   }) satisfies LoadSample;
 
@@ -65,6 +67,7 @@ describe('the level of the load', () => {
     ['all cores are busy with this process', { process: 0.9 }, { process: 0.73 }],
     ["the event loop's core is busy", { eventLoop: 0.9 }, { eventLoop: 0.73 }],
     ['the decoder thread is busy', { decoder: 0.9 }, { decoder: 0.73 }],
+    ['all mixing threads are busy', { mixThreads: [1, 0.9] }, { mixThreads: [0.73, 0.74] }],
     ['a media worker is busy', { worker: 0.9 }, { worker: 0.73 }],
     ['memory is used up', { bytes: 1e9 }, { bytes: 8e8 }],
   ])('%s: overloaded at the mark, strained at 80 %% of it', (_what, over, near) => {
@@ -72,6 +75,13 @@ describe('the level of the load', () => {
     expect(lastOf(times(8, near))).toBe('strained');
     const noMarks = { loopDelayMs: 0, cpuShare: 0, memoryBytes: 0 };
     expect(lastOf(times(8, over), noMarks)).toBe('normal');
+  });
+
+  test('one room that fills a mixing thread is encoded more cheaply, and newcomers are admitted', () => {
+    expect(lastOf(times(8, { mixThreads: [12, 0.89] }))).toBe('strained');
+    const full = times(8, { mixThreads: [12, 0.9] });
+    expect(lastOf([...full, ...times(5, { mixThreads: [12, 0.7] })])).toBe('strained');
+    expect(lastOf([...full, ...times(5, { mixThreads: [0.6, 0] })])).toBe('normal');
   });
 
   test('memory does not count for the level that encoders follow', () => {
