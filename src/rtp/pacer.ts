@@ -41,8 +41,10 @@ const PAUSE_AFTER_QUIET_MS = 40;
 const PAUSE_MS = 400;
 /** Lateness below which the cause may be a slow clock, ms; more means a pause. */
 const MOST_CORRECTED_MS = 100;
-/** Maximum correction per window, ms: receivers follow a clock that is off by one per cent. */
-const SLEW_MS_PER_WINDOW = 5;
+/** Maximum correction, as a share of the time that has passed: receivers follow a clock that is off by one per cent. */
+const MOST_SLEW = 0.01;
+/** Maximum time for which one correction is made, ms: a piece that comes later than this is late for another reason. */
+const MAX_SLEWED_MS = 2500;
 /** Weight of a window's drift in the running mean. */
 const DRIFT_SMOOTHING = 0.05;
 /** Minimum duration of quiet audio that counts as a pause, ms: less may be the closure before a plosive, where a packet left out shortens a word. */
@@ -364,7 +366,8 @@ export class Pacer<P extends Packet> {
   /** Follows a clock that is slightly off: a steady lead or lag becomes the expected time. */
   #slewBy(minMs: number, maxMs: number, windowMs: number): void {
     const offMs = minMs > 0 ? minMs : maxMs < 0 ? maxMs : 0;
-    const slewMs = -Math.sign(offMs) * Math.min(Math.abs(offMs), SLEW_MS_PER_WINDOW);
+    const mostMs = MOST_SLEW * Math.min(windowMs, MAX_SLEWED_MS);
+    const slewMs = -Math.sign(offMs) * Math.min(Math.abs(offMs), mostMs);
     this.#endMs! += slewMs;
     this.#moved(slewMs);
     this.#correctedMs += slewMs;

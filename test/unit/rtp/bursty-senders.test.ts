@@ -186,6 +186,27 @@ describe('a sender of pieces is heard whole, with one pause at most in the first
     expect(flow).toEqual([]);
     expect(pauses.length).toBeLessThanOrEqual(1);
   });
+
+  test.each([
+    [1000, 0.01],
+    [2000, 0.0035],
+    [2000, 0.005],
+    [2000, 0.01],
+  ])(
+    'pieces of %i ms of a clock that is slow by a share of %d, for 10 minutes: no pause but the first, and the drift is told',
+    (pieceMs, slow) => {
+      const messages = pieces(pieceMs, { perMessage: pieceMs / 20, toMs: 600_000 }).map(
+        ({ atMs, packets }) => ({ atMs: atMs / (1 - slow), packets }),
+      );
+      const { sent, flow, pauses, pacer, count } = playThrough(messages);
+      expect(numbersOf(sent)).toEqual(upTo(count));
+      expect(flow).toEqual([]);
+      expect(pauses.filter(({ atMs }) => atMs > 5000)).toEqual([]);
+      expect(pauses.length).toBeLessThanOrEqual(1);
+      expect(pacer.driftPpm / (-slow * 1e6)).toBeGreaterThan(0.8);
+      expect(pacer.driftPpm / (-slow * 1e6)).toBeLessThan(1.2);
+    },
+  );
 });
 
 /**
