@@ -100,6 +100,8 @@ export class Pacer<P extends Packet> {
   #excessMs = 0;
   #excessPackets = 0;
   #correctedMs = 0;
+  /** Maximum duration of audio that is ahead because the last pauses may have been stalls, ms: it says nothing about the sender's clock. */
+  #heldUpMs = 0;
   #drift = 0;
 
   /** Duration of waiting audio. */
@@ -290,7 +292,10 @@ export class Pacer<P extends Packet> {
   #pauseBefore(packet: P, lateMs: number): number {
     // The delay covers this lateness.
     if (lateMs <= this.#neededDelayMs) return 0;
-    if (lateMs >= PAUSE_MS || (this.#wasQuiet && lateMs >= PAUSE_AFTER_QUIET_MS)) return lateMs;
+    if (lateMs >= PAUSE_MS || (this.#wasQuiet && lateMs >= PAUSE_AFTER_QUIET_MS)) {
+      this.#heldUpMs += lateMs;
+      return lateMs;
+    }
     const steadilyLateMs = lateMs < STEADILY_LATE_MS ? undefined : this.#leads.steadilyLateMs;
     const behindMs = steadilyLateMs ?? -this.#leads.maxMs;
     const isPause = behindMs >= STEADILY_LATE_MS;
@@ -346,7 +351,7 @@ export class Pacer<P extends Packet> {
     this.#countExcess(dropped);
     this.#leftOut(dropped, index);
     this.#endMs! -= dropped.durationMs;
-    this.#correctedMs -= dropped.durationMs;
+    this.#takenBack(dropped.durationMs);
     this.#aheadOfMessageMs -= dropped.durationMs;
     this.#moved(-dropped.durationMs);
   }
@@ -370,9 +375,19 @@ export class Pacer<P extends Packet> {
     const slewMs = -Math.sign(offMs) * Math.min(Math.abs(offMs), mostMs);
     this.#endMs! += slewMs;
     this.#moved(slewMs);
-    this.#correctedMs += slewMs;
+    if (slewMs > 0) this.#correctedMs += slewMs;
+    else this.#takenBack(-slewMs);
+    // Audio that was held up is ahead until it has been taken back.
+    this.#heldUpMs = Math.min(this.#heldUpMs, Math.max(0, maxMs));
     this.#drift += (-this.#correctedMs / windowMs - this.#drift) * DRIFT_SMOOTHING;
     this.#correctedMs = 0;
+  }
+
+  /** Notes that audio which was ahead has been taken back: as far as it was not held up, the sender's clock is fast. */
+  #takenBack(ms: number): void {
+    const heldUpMs = Math.min(ms, this.#heldUpMs);
+    this.#heldUpMs -= heldUpMs;
+    this.#correctedMs -= ms - heldUpMs;
   }
 
   #moved(byMs: number): void {

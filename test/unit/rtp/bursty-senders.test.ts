@@ -283,17 +283,18 @@ describe('a stall, and then all of it at once', () => {
   });
 
   test.each([1000, 3000])(
-    'of a sender of pieces, of %i ms: heard live within 4 s, not closed',
+    'of a sender of pieces, of %i ms: heard live within 4 s, not closed, and no drift of its clock',
     (stallMs) => {
       const messages = [
         ...pieces(1000, { toMs: 6000 }),
         ...upTo(stallMs / 20 + 50).map((i) => ({ atMs: 6000 + stallMs + i * 0.05, packets: 1 })),
         ...pieces(1000, { fromMs: 7000 + stallMs, toMs: 20_000 + stallMs }),
       ];
-      const { sent, flow } = playThrough(messages);
+      const { sent, flow, pacer } = playThrough(messages);
       const live = sent.filter(({ atMs }) => atMs > 10_000 + stallMs && atMs < 20_000 + stallMs);
       const lateness = live.map(({ number, atMs }) => atMs - number * 20);
       expect(Math.max(...lateness)).toBeLessThanOrEqual(300);
+      expect(pacer.driftPpm).toBeCloseTo(0, 1);
       expect(flow.map(({ event }) => event)).not.toContain('exceeded');
     },
   );

@@ -253,4 +253,28 @@ describe('Pacer', () => {
     expect(pacer.driftPpm / ((20 / everyMs - 1) * 1e6)).toBeGreaterThan(0.5);
     expect(pacer.driftPpm / ((20 / everyMs - 1) * 1e6)).toBeLessThan(1.5);
   });
+
+  const quietAt = (number: number) => number > 190 && number < 290;
+  test.each([
+    ['500 ms', 0, 500, () => false],
+    ['1.5 s', 0, 1500, () => false],
+    ['8 s', 0, 8000, () => false],
+    ['140 ms in silence', 0, 140, quietAt],
+    ['500 ms in silence', 0, 500, quietAt],
+    ['1.5 s, on a slow clock', -1500, 1500, () => false],
+    ['1.5 s, on a fast clock', 1500, 1500, () => false],
+  ])('a stall of %s: the drift is that of the clock', (_, ppm, stallMs, isQuiet) => {
+    const { send, pacer } = openSender({ isQuiet });
+    let [least, most] = [Infinity, -Infinity];
+    for (let i = 0; i < 3000; i += 1) {
+      const dueMs = (i * 20) / (1 + ppm / 1e6);
+      const isHeldUp = dueMs > 4000 && dueMs < 4000 + stallMs;
+      send(isHeldUp ? 4000 + stallMs + i * 1e-3 : dueMs);
+      least = Math.min(least, pacer.driftPpm);
+      most = Math.max(most, pacer.driftPpm);
+    }
+    expect(least).toBeGreaterThan(-100 + 1.2 * Math.min(0, ppm));
+    expect(most).toBeLessThan(100 + 1.2 * Math.max(0, ppm));
+    expect(Math.abs(pacer.driftPpm - ppm)).toBeLessThan(200);
+  });
 });
