@@ -15,6 +15,8 @@ const LEAST_PAUSE_MS = 500;
 const LEAD_OF_PIECES_MS = 200;
 /** Minimum time between two messages that is a pause of a sender of pieces, ms: pieces of 2 s come sooner, even if one is late. */
 const LEAST_PAUSE_OF_PIECES_MS = 2500;
+/** Share of the time between two messages by which the lead is reduced: an even sender has none for long, whatever its clock and its stalls. */
+const LEAD_REDUCTION = 0.1;
 const NOTHING = new Float32Array(0);
 
 /** Encodes mono samples in pieces of any length: cuts them into frames of 20 ms, at a rate that Opus accepts. */
@@ -71,9 +73,9 @@ export class SampleEncoder {
     const isCut = isCutBetween(this.#target, this.#atMs, atMs);
     if (isCut || this.#isAfterPause(atMs)) this.skip();
     const converted = this.#resampler ? this.#resampler.process(samples) : samples;
+    const beginsMs = Math.max(this.#endsMs - LEAD_REDUCTION * (atMs - this.#atMs), atMs);
+    this.#endsMs = beginsMs + (converted.length / this.#frame.length) * FRAME_MS;
     this.#atMs = atMs;
-    this.#endsMs =
-      Math.max(this.#endsMs, atMs) + (converted.length / this.#frame.length) * FRAME_MS;
     this.#encode(converted, atMs);
   }
 

@@ -29,6 +29,8 @@ import {
   tone as toneAt,
 } from '../../../support/sound.ts';
 
+const PCM: AudioFormat = { codec: 'pcm_s16le', rateHz: 48_000, channels: 1 };
+
 let codecs: Codecs;
 beforeAll(async () => {
   codecs = await loadCodecs({ bitrateBps: 48_000, complexity: 5 });
@@ -202,17 +204,51 @@ describe('samples in', () => {
 });
 
 test('the last samples before a pause, which fill no packet, are not heard after it', async () => {
-  const { ingest, packets } = await openIngest({
-    codec: 'pcm_s16le',
-    rateHz: 48_000,
-    channels: 1,
-  });
+  const { ingest, packets } = await openIngest(PCM);
   const [loud] = pcmTone(1000, 0.5, 20);
   ingest.push(loud!.subarray(0, 1440), 0);
   for (let i = 0; i < 2; i += 1) ingest.push(Buffer.alloc(1920), 10_000 + i * 20);
   expect(packets.map(({ audioLevel }) => audioLevel)).toEqual([127, 127]);
   ingest.close();
 });
+
+test.each([
+  ['a clock that is fast by 1 %', 0.99, Infinity],
+  ['a stall of 400 ms', 1, 2000],
+])(
+  'the last samples before a pause of a second are not heard after it, from an even sender with %s',
+  async (_, pace, stallAtMs) => {
+    const { ingest, packets } = await openIngest(PCM);
+    const [loud] = pcmTone(1000, 0.5, 20);
+    for (let i = 0; i < 1500; i += 1) {
+      const dueMs = i * 20 * pace;
+      const isHeldUp = dueMs >= stallAtMs && dueMs < stallAtMs + 400;
+      ingest.push(loud!, isHeldUp ? stallAtMs + 400 : dueMs);
+    }
+    ingest.push(loud!.subarray(0, 1440), 30_000 * pace);
+    const before = packets.length;
+    const againMs = 31_020 * pace;
+    for (let i = 0; i < 2; i += 1) ingest.push(Buffer.alloc(1920), againMs + i * 20);
+    expect(packets.slice(before).map(({ audioLevel }) => audioLevel)).toEqual([127, 127]);
+    ingest.close();
+  },
+);
+
+test.each([
+  ['at once', 0.05],
+  ['within 1.5 s', 15],
+])(
+  'a piece of 2 s that comes in messages of 15 ms, %s, is continued by the next',
+  async (_, spreadMs) => {
+    const { ingest, packets } = await openIngest(PCM);
+    const message = Buffer.alloc(1440, 0x33);
+    for (let i = 0; i < 5 * 133; i += 1) {
+      ingest.push(message, Math.floor(i / 133) * 1995 + (i % 133) * spreadMs * 0.75);
+    }
+    expect(packets).toHaveLength(Math.floor((5 * 133 * 15) / 20));
+    ingest.close();
+  },
+);
 
 test('compressed frames from before and after a cut are not handed on in one packet, nor with the time of the later ones', async () => {
   const frames: Buffer[] = [];
