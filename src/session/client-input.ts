@@ -139,9 +139,13 @@ export class ClientInput {
     this.flush();
     // Messages that are still held were sent before the change, outside of any room.
     this.#skipHeld();
+    const { declared } = settings;
+    const unknown =
+      declared !== 'auto' && isSamples(declared) ? this.#input.unknownOf(declared) : [];
     this.#input.close();
     this.#missingBytes = 0;
     this.#input = this.#open(settings);
+    for (const { message, atMs } of unknown) this.#input.push(message, atMs);
   }
 
   /** Sends held and later messages to a room's sink, undefined if the client is in no room. To be called after {@link flush}. */

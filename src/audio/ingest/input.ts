@@ -11,7 +11,7 @@ import { FileCheck } from './detection/file-check.ts';
 import { FormatCheck } from './detection/format-check.ts';
 import { guardOf, guardOfFile } from './detection/guard-of.ts';
 import { isOfOtherPace, PaceHistory } from './detection/pace-history.ts';
-import type { TimedMessage } from './detection/pace.ts';
+import { areAtPace, type TimedMessage } from './detection/pace.ts';
 import { isDigitalSilence, SilencePace } from './detection/silence.ts';
 import {
   type DeclaredFormat,
@@ -160,6 +160,19 @@ export class AudioInput {
     const state = this.#state;
     if (state.name === 'detecting') return state.detector.arrivals.at(-1)?.atMs;
     return state.name === 'silent' && !state.format ? state.lastAtMs : undefined;
+  }
+
+  /**
+   * Returns the messages whose format is not known yet, if they are whole samples of a format that came at its pace: a client that declares it
+   * then has most likely sent them in it. Otherwise they would be noise, and none are returned.
+   */
+  unknownOf(format: SampleFormat): TimedMessage[] {
+    if (this.#state.name !== 'detecting') return [];
+    const { arrivals, startsAtBytes } = this.#state.detector;
+    const frameBytes = frameBytesOf(format);
+    const areWhole = startsAtBytes % frameBytes === 0 && this.#receivedBytes % frameBytes === 0;
+    if (!areWhole || !areAtPace(arrivals, (frameBytes * format.rateHz) / 1000)) return [];
+    return arrivals.filter(({ atMs }) => atMs > this.#skippedUntilMs);
   }
 
   /** Processes one message of at least one byte. */

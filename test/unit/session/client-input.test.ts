@@ -1,6 +1,6 @@
-import { beforeAll, expect, test, vi } from 'vitest';
+import { beforeAll, describe, expect, test, vi } from 'vitest';
 import { type Codecs, loadCodecs } from '../../../src/audio/codecs.ts';
-import type { DeclaredFormat } from '../../../src/audio/format.ts';
+import type { DeclaredFormat, SampleFormat } from '../../../src/audio/format.ts';
 import { counters } from '../../../src/counters.ts';
 import { AT_ONCE } from '../../../src/audio/ingest/held-audio.ts';
 import { ClientInput } from '../../../src/session/client-input.ts';
@@ -188,6 +188,48 @@ test('refuse(): what was refused before a mark does not shift samples of the for
   expect(Math.min(...levels)).toBeGreaterThan(26);
   expect(faults).toEqual([]);
   input.close();
+});
+
+describe('two messages of a client of yet unknown format, and then the declaration of its samples', () => {
+  const openUndeclared = () => {
+    const { input, faults, heardAtMs, sink } = openInput(() => true);
+    input.attach(sink);
+    const startMs = performance.now();
+    const say = (pieces: Buffer[], fromMs = 0) => {
+      for (const [i, piece] of pieces.entries()) {
+        input.receive(piece, startMs + fromMs + (i + 1) * 1000);
+      }
+    };
+    return { input, faults, heardAtMs, say };
+  };
+  const tone = (format: SampleFormat) => sampleTone(format, 300, 0.2, 2000, 1000);
+
+  test('in that format: they are heard, before later ones', async () => {
+    const { input, faults, heardAtMs, say } = openUndeclared();
+    say(tone(PCM_16_KHZ));
+    input.reopen({ declared: PCM_16_KHZ });
+    say(tone(PCM_16_KHZ).slice(1), 2000);
+    await vi.waitFor(() => expect(heardAtMs).toHaveLength(150), { timeout: 10_000 });
+    expect(heardAtMs).toEqual(heardAtMs.toSorted((a, b) => a - b));
+    expect(faults).toEqual([]);
+    input.close();
+  });
+
+  test.each<[string, Buffer[]]>([
+    ['in another format', tone({ codec: 'pcmu', rateHz: 8000, channels: 1 })],
+    ['at another rate', tone({ ...PCM_16_KHZ, rateHz: 24_000 })],
+    ['that cut a sample', tone(PCM_16_KHZ).map((piece, i) => piece.subarray(i))],
+    ['of which one came', tone(PCM_16_KHZ).slice(1)],
+  ])('%s: they are not heard as noise', async (_, pieces) => {
+    const { input, faults, heardAtMs, say } = openUndeclared();
+    say(pieces);
+    input.reopen({ declared: PCM_16_KHZ });
+    say(tone(PCM_16_KHZ).slice(1), 2000);
+    await vi.waitFor(() => expect(heardAtMs.length).toBeGreaterThanOrEqual(50));
+    expect(heardAtMs).toHaveLength(50);
+    expect(faults).toEqual([]);
+    input.close();
+  });
 });
 
 test('the rest of a frame from before a pause of 1.5 s is not heard after it', async () => {

@@ -34,6 +34,16 @@ export function bytesPerMsOf(arrivals: TimedMessage[]): number {
   return bytes / elapsedMsOf(arrivals);
 }
 
+/** Maximum ratio of a measured pace to that of a format, or the reverse, at which both may be one: another rate differs by more, but for 44.1 and 48 kHz. */
+const MOST_RATIO = 1.25;
+
+/** True if there are two messages or more, and they came at about a pace. */
+export function areAtPace(arrivals: TimedMessage[], bytesPerMs: number): boolean {
+  if (arrivals.length < 2) return false;
+  const ratio = bytesPerMsOf(arrivals) / bytesPerMs;
+  return ratio < MOST_RATIO && ratio > 1 / MOST_RATIO;
+}
+
 /** Bytes a millisecond, the time over which they were counted, ms, and the uncertainty of that time, ms. */
 export type Pace = { bytesPerMs: number; elapsedMs: number; jitterMs: number };
 
