@@ -1,7 +1,6 @@
 import { SAMPLES_PER_MS } from '../../rtp/clock-rate.ts';
 import { FRAME_MS, FRAME_SAMPLES, formatAudioFormat } from '../format.ts';
-import type { SpeakerId } from './mix-plan.ts';
-import type { Ear, Listener, PlannedSubscription } from './subscriptions.ts';
+import type { Ear, HeardSpeaker, Listener, PlannedSubscription } from './subscriptions.ts';
 
 const OPUS = formatAudioFormat({ codec: 'opus' });
 /** Minimum time between two packets that a listener is not sent: a decoder gets to know the stream again meanwhile. */
@@ -80,6 +79,9 @@ export class FrameSource {
 /** Format of a frame, and its receivers. */
 type HeardFrame = { format: string; ears: readonly Ear[] };
 
+/** Speaker, and the queue of what is heard of it apart: its packets while they have receivers (`apartFollowers`), else frames of a mix. */
+type HeardApart = Pick<HeardSpeaker, 'id' | 'apartFollowers'> & { apart: FrameSource };
+
 type State = {
   source: FrameSource;
   /** Time at which a newcomer to the source has played all that it was sent before. */
@@ -97,9 +99,9 @@ type State = {
  * one of a pause. Nothing is counted for each packet and listener, but for the first one after a change.
  */
 export class ListenerLeads {
-  /** Sources by the name of their mix, and queues of speakers that are heard apart in it. */
+  /** Sources by the name of their mix, and speakers that are heard apart in it. */
   #mixes = new Map<string, FrameSource>();
-  #apart = new Map<string, FrameSource>();
+  #apart = new Map<string, HeardApart>();
   readonly #states = new WeakMap<Listener, State>();
   /** Listeners that are a frame or more ahead of their source, and those of them that have the maximum lead. */
   readonly #ahead = new Map<Listener, State>();
@@ -109,7 +111,7 @@ export class ListenerLeads {
   plan(
     mixes: ReadonlyMap<string, PlannedSubscription>,
     asSent: ReadonlyMap<{ source: FrameSource }, ReadonlySet<Listener>>,
-    speakers: readonly { id: SpeakerId; apart: FrameSource }[],
+    speakers: readonly HeardApart[],
   ): void {
     const before = this.#mixes;
     this.#mixes = new Map();
@@ -120,7 +122,7 @@ export class ListenerLeads {
       const { without, gains, gainsBefore } = planned;
       const [alone, another] = speakers.filter(({ id }) => !without.includes(id));
       const isUnchanged = !another && gains.length === 0 && gainsBefore.length === 0;
-      if (alone && isUnchanged) this.#apart.set(name, alone.apart);
+      if (alone && isUnchanged) this.#apart.set(name, alone);
       const source = before.get(name) ?? new FrameSource();
       this.#mixes.set(name, source);
       for (const { listener, number } of hearing) {
@@ -135,7 +137,8 @@ export class ListenerLeads {
   /** Notes that a frame of a mix is sent; `isPast` if its tick began before the last plan. */
   mixed(mix: string, { format, ears }: HeardFrame, nowMs: number, isPast: boolean): void {
     if (format !== OPUS) return;
-    this.#apart.get(mix)?.add(FRAME_SAMPLES, nowMs);
+    const alone = this.#apart.get(mix);
+    if (alone?.apartFollowers.size === 0) alone.apart.add(FRAME_SAMPLES, nowMs);
     const source = this.#mixes.get(mix);
     if (isPast) for (const { listener } of ears) this.#past(listener, source, FRAME_SAMPLES, nowMs);
     if (!source) return;

@@ -135,6 +135,31 @@ test.each(LISTENERS)(
   },
 );
 
+describe.each<Delivery>(['mix', 'forward'])(
+  'a second listener with delivery=%s, which hears a speaker in a mix from the middle of a word on',
+  (delivery) => {
+    /** Duration of a word, and that of the quiet sound at its end, which counts as talk, ms. */
+    const [WORD_MS, QUIET_MS] = [4000, 400];
+
+    test('leaves the packets of a sender in time as they are for the first one', async () => {
+      const room = new SimulatedRoom(codecs, ['a'], 0, true);
+      const first = room.listen('y', OPUS, 'forward');
+      const payloads = await encodeOpus(tone(300, 0.2, WORD_MS));
+      const loud = payloads.length - QUIET_MS / FRAME_MS;
+      const stream = streamOf('a', payloads).map((arrival, i) =>
+        i < loud ? arrival : { ...arrival, packet: { ...arrival.packet, audioLevel: 60 } },
+      );
+      await room.play(stream.slice(0, 50));
+      const second = room.listen('x', OPUS, delivery);
+      await room.play(stream.slice(50));
+      room.mixer.close();
+      const sent = first.frames.map((frame) => frame.toString('hex', FORWARD_HEAD_BYTES));
+      expect(sent).toEqual(payloads.map((payload) => payload.toString('hex')));
+      expect(second.frames.length).toBeGreaterThan(140);
+    });
+  },
+);
+
 describe.each([['browser'], ['celt'], ['long']] as const)('a phone, as %s', (name) => {
   // A WHEP player hears packets of 60 ms in a mix anyway.
   const listeners = LISTENERS.filter(([, , isWhep]) => !(isWhep && name === 'long'));
