@@ -124,7 +124,7 @@ export class RoomSpeaker implements HeardSpeaker {
         this.#history.passAll();
         this.#isHeard = this.followers.size > 0 && !isEarly;
         if (!isOver && !isEarly) this.#send(past, nowMs);
-        if (past.isLost && !isOver) onLost(past.durationSamples);
+        if (past.isLost && !isOver && !isEarly) onLost(past.durationSamples);
       }
       if (!this.#isSent || isOver) continue;
       if (isEarly) counters.dropped.too_fast += 1;
@@ -260,10 +260,7 @@ export class RoomSpeaker implements HeardSpeaker {
     this.#history.pass(payload);
   }
 
-  /**
-   * Sends the last packet that the mixes have reached once more, as sent, to listeners that heard it in a mix: it belongs to a pause, and
-   * their decoders need it as history when the next word begins.
-   */
+  /** Sends the last packet that the mixes have reached, of a pause, to listeners that heard it in a mix: it prepares their decoders for the next word. */
   repeatLast(
     before: ReadonlySet<Listener>,
     apartBefore: ReadonlySet<Listener>,
@@ -282,8 +279,11 @@ export class RoomSpeaker implements HeardSpeaker {
    * @param before listeners that hear this speaker separately, and so have received these packets already
    */
   endPlaying(before: ReadonlySet<Listener>, nowMs: number): void {
-    for (const past of this.#history.rest) {
-      if (past.isWithheld || this.#punctuality.isEarly(nowMs)) continue;
+    for (const past of this.#history.rest.filter(({ isWithheld }) => !isWithheld)) {
+      if (this.#punctuality.isEarly(nowMs)) {
+        counters.dropped.too_fast += 1;
+        continue;
+      }
       const needed = { ...past, isSpare: false };
       this.#send(needed, nowMs);
       this.#forwardApart(needed, nowMs, before);

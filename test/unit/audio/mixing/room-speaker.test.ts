@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import { counters } from '../../../../src/counters.ts';
 import { ListenerLeads } from '../../../../src/audio/mixing/listener-leads.ts';
 import { RoomSpeaker } from '../../../../src/audio/mixing/room-speaker.ts';
 import type { Delivery } from '../../../../src/audio/format.ts';
@@ -81,6 +82,34 @@ test.each([8, 20, 24])(
     expect(speaker.recent.length).toBeGreaterThanOrEqual(9);
   },
 );
+
+describe('packets that come while listeners have more than 400 ms to play', () => {
+  const AHEAD_MS = 800;
+
+  test('are sent to nobody, and a lost one among them is not reported as concealed', () => {
+    const { speaker, sent, apart, run } = openSpeaker();
+    const dropped = counters.dropped.too_fast;
+    speaker.apart.add(AHEAD_MS * 48, 0);
+    expect(run(20, (number) => number === 10)).toBe(0);
+    expect([...sent, ...apart]).toEqual([]);
+    expect(counters.dropped.too_fast - dropped).toBeGreaterThanOrEqual(19);
+  });
+
+  test('are counted if they come in a mix that ends before it reaches them', () => {
+    const { speaker, sent, run } = openSpeaker();
+    const [listeners, dropped] = [speaker.apartFollowers, counters.dropped.too_fast];
+    speaker.isPlayed = true;
+    speaker.apartFollowers = new Set();
+    run(3, () => false);
+    expect(counters.dropped.too_fast).toBe(dropped);
+    speaker.isPlayed = false;
+    speaker.apartFollowers = listeners;
+    speaker.apart.add(AHEAD_MS * 48, 3 * PACKET_MS);
+    speaker.endPlaying(new Set(), 3 * PACKET_MS);
+    expect(sent).toEqual([]);
+    expect(counters.dropped.too_fast - dropped).toBe(3);
+  });
+});
 
 describe('a stream that began before its packets come here', () => {
   /** Time since which packets would have come here, and that of the first one, ms. */
