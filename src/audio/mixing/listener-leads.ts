@@ -184,8 +184,8 @@ export class ListenerLeads {
     { durationSamples, isSpare }: { durationSamples: number; isSpare: boolean },
     nowMs: number,
   ): boolean {
-    const isBehind = source.leastAheadMs < FRAME_MS;
-    const state = isBehind ? this.#ahead.get(listener) : this.#states.get(listener);
+    const isQueueShort = source.leastAheadMs < FRAME_MS;
+    const state = isQueueShort ? this.#ahead.get(listener) : this.#states.get(listener);
     if (!state) return false;
     takePauses(state);
     if (state.leadMs < MAX_LEAD_MS) this.#farAhead.delete(listener);

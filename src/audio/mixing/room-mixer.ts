@@ -573,7 +573,7 @@ export class RoomMixer {
     }
     this.#plan(new Set(speakers));
     first();
-    for (const speaker of speakers) speaker.endPlaying(heardApart.shift()!, this.#nowMs);
+    for (const [i, speaker] of speakers.entries()) speaker.endPlaying(heardApart[i]!, this.#nowMs);
   }
 
   /** Lets listeners that hear a speaker in a mix continue with its packets as sent: it pauses, or has not paused for too long. */
