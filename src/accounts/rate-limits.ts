@@ -9,6 +9,9 @@ import { BlockedSecrets } from './blocked-secrets.ts';
 const WINDOW_S = 60;
 /** Multiple of the permitted failures from which an address is refused before its keys are looked up. */
 const FAR = 10;
+/** Limiter whose types lack a method: the time for which this process refuses a key without asking Redis, ms; 0 if it asks. */
+type Limiter = RateLimiterRedis & { getInMemoryBlockMsBeforeExpire(storeKey: string): number };
+
 export type RateLimitSettings = {
   /** Maximum failures per minute from one address. */
   authFailuresPerAddress: number;
@@ -27,10 +30,10 @@ export class RateLimits {
   /** Failures of this process, by address. */
   readonly #far: RateLimiterMemory;
   readonly #operator: RateLimiterMemory;
-  readonly #address: RateLimiterRedis;
-  readonly #keyPrefix: RateLimiterRedis;
-  readonly #account: RateLimiterRedis;
-  readonly #redemptions: RateLimiterRedis;
+  readonly #address: Limiter;
+  readonly #keyPrefix: Limiter;
+  readonly #account: Limiter;
+  readonly #redemptions: Limiter;
   /** Keys, tokens and invitations of accounts over their limit. */
   readonly #blocked = new BlockedSecrets();
 
@@ -44,7 +47,7 @@ export class RateLimits {
         points,
         duration: WINDOW_S,
         inMemoryBlockOnConsumed: points + 1,
-      });
+      }) as Limiter;
     this.#address = limiter('address', settings.authFailuresPerAddress);
     this.#keyPrefix = limiter('key', settings.authFailuresPerKeyPrefix);
     this.#account = limiter('account', settings.requestsPerAccount);
@@ -114,28 +117,30 @@ export class RateLimits {
   }
 
   /**
-   * Counts one. The library rejects with a result where the limit is reached, and with an error where Redis fails.
+   * Counts one.
    * @param secret secret that is blocked while the limit is reached
    */
-  async #consume(
-    what: string,
-    limiter: RateLimiterRedis,
-    key: string,
-    secret?: string,
-  ): Promise<void> {
-    const over = await this.#redis.run(async () => {
+  async #consume(what: string, limiter: Limiter, key: string, secret?: string): Promise<void> {
+    // Without a command: the store takes each result for an answer of Redis.
+    const blockedMs = limiter.getInMemoryBlockMsBeforeExpire(limiter.getKey(key));
+    const leftMs = blockedMs > 0 ? blockedMs : await this.#consumeInRedis(limiter, key);
+    if (leftMs === undefined) return;
+    const nowMs = performance.now();
+    if (secret !== undefined) this.#blocked.block(secret, nowMs + leftMs, nowMs);
+    throw tooMany(what, leftMs);
+  }
+
+  /** Returns the time until the next one is permitted, ms; undefined if this one is. @throws {PartylineError} `overloaded` */
+  #consumeInRedis(limiter: Limiter, key: string): Promise<number | undefined> {
+    return this.#redis.run(async () => {
       try {
         await limiter.consume(key);
         return undefined;
       } catch (rejection) {
-        if (rejection instanceof RateLimiterRes) return rejection;
+        if (rejection instanceof RateLimiterRes) return rejection.msBeforeNext;
         throw rejection;
       }
     });
-    if (!over) return;
-    const nowMs = performance.now();
-    if (secret !== undefined) this.#blocked.block(secret, nowMs + over.msBeforeNext, nowMs);
-    throw tooMany(what, over.msBeforeNext);
   }
 }
 

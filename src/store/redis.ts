@@ -146,6 +146,15 @@ export class Redis {
    * @throws {PartylineError} `overloaded` when Redis does not answer, or refuses them, with its own message
    */
   async run<T>(commands: (client: Client) => Promise<T>): Promise<T> {
+    return this.#inTime(() => {
+      const running = commands(this.#client);
+      void this.#watched.awaitAnswer(running);
+      return running;
+    });
+  }
+
+  /** Waits for an answer of Redis, over any connection. @throws {PartylineError} as {@link run} does */
+  async #inTime<T>(begin: () => Promise<T>): Promise<T> {
     const { commandTimeoutMs, retryAfterMs } = this.#timings;
     const late = Promise.withResolvers<never>();
     const endLimit = limitTime(commandTimeoutMs, () => {
@@ -153,9 +162,7 @@ export class Redis {
     });
     try {
       // The client's own time-out covers only commands that it has not sent yet.
-      const running = commands(this.#client);
-      void this.#watched.awaitAnswer(running);
-      const reply = await Promise.race([running, late.promise]);
+      const reply = await Promise.race([begin(), late.promise]);
       this.#replies += 1;
       return reply;
     } catch (cause) {
@@ -177,7 +184,8 @@ export class Redis {
     const name = this.channelOf(channel);
     const subscribed = this.#subscriber.add(name, listener);
     try {
-      await this.run(() => subscribed);
+      // The answer comes over the other connection, and says nothing of that for commands.
+      await this.#inTime(() => subscribed);
     } catch {
       // It has been logged.
       void subscribed.then(listener.onGap);

@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { describe, expect, test, vi } from 'vitest';
 import { timingsWith } from '../../config/timings.ts';
+import { RateLimits } from '../../src/accounts/rate-limits.ts';
 import type { RedisAddress } from '../../src/store/client.ts';
 import { redisAddressOf } from '../../src/store/open-redis.ts';
 import { Redis } from '../../src/store/redis.ts';
@@ -172,6 +173,38 @@ test('replies and messages are signs of life, also while no question gets throug
   }
   expect(asking).toHaveBeenCalled();
   expect(await readIds()).toEqual(before);
+});
+
+test('a stranger who is refused without a question to Redis is no sign of life', async () => {
+  const { proxy, store } = await openWay();
+  const limits = new RateLimits(store, {
+    authFailuresPerAddress: 1,
+    authFailuresPerKeyPrefix: 100,
+    requestsPerAccount: 100,
+  });
+  const fail = () => limits.countFailure('192.0.2.1', undefined);
+  await fail();
+  await expect(fail()).rejects.toThrow('Too many failed attempts');
+  proxy.hang();
+  const attempts = setInterval(() => void fail().catch(() => {}), timings.askEveryMs / 4);
+  cleanUps.push(() => clearInterval(attempts));
+  await untilAnswered(store, SUSPECT_MS + BACK_WITHIN_MS);
+  await expect(fail()).rejects.toThrow('Too many failed attempts');
+});
+
+test('answers over the connection for subscriptions are no sign of life of that for commands', async () => {
+  const redis = await openRedis();
+  const store = await connect({ url: redis.url });
+  const channels = Array.from({ length: 400 }, (_, i) => `channel ${i}`);
+  const subscribing = setInterval(() => {
+    void store.subscribe(channels.pop()!, { onMessage: () => {}, onGap: () => {} });
+  }, timings.askEveryMs / 4);
+  cleanUps.push(() => clearInterval(subscribing));
+  store.client.sendCommand(['CLIENT', 'REPLY', 'OFF']).catch(() => {
+    // The connection is ended.
+  });
+  await untilAnswered(store, SUSPECT_MS + BACK_WITHIN_MS);
+  expect(channels.length).toBeGreaterThan(0);
 });
 
 test('a Redis that hangs keeps its connections, and does what it was told meanwhile', async () => {
