@@ -5,7 +5,7 @@ import type { Timings } from '../../config/timings.ts';
 import { SCRIPTS } from './scripts.ts';
 
 /** Maximum number of commands that wait for a Redis that hangs; further ones fail at once, instead of running late. */
-const MAX_QUEUED_COMMANDS = 20_000;
+export const MAX_QUEUED_COMMANDS = 20_000;
 
 /** Address of a Redis server. */
 export type ServerAddress =

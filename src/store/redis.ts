@@ -260,10 +260,14 @@ const newName = (purpose: string) => `partyline-${purpose}-${randomUUID()}`;
  */
 export function mayHaveRun(fault: unknown): boolean {
   if (!(fault instanceof PartylineError && fault.code === 'overloaded')) return false;
-  const { cause } = fault;
-  const wasSent = !(cause instanceof ClientOfflineError || cause instanceof ClientClosedError);
-  return wasSent && !(cause instanceof ErrorReply);
+  return !(fault.cause instanceof ErrorReply || wasNotSent(fault.cause));
 }
+
+const wasNotSent = (cause: unknown) =>
+  cause instanceof ClientOfflineError ||
+  cause instanceof ClientClosedError ||
+  // node-redis has no class for it.
+  (cause instanceof Error && cause.message === 'The queue is full');
 
 const unreachable = (address: RedisAddress, cause: unknown) =>
   new Error(`Redis at ${nameOf(address)} cannot be reached`, { cause });

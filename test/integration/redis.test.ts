@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import Fastify from 'fastify';
 import { describe, expect, test } from 'vitest';
 import { DEFAULT_TIMINGS } from '../../config/timings.ts';
-import { Redis } from '../../src/store/redis.ts';
-import { newRedisClient } from '../../src/store/client.ts';
+import { mayHaveRun, Redis } from '../../src/store/redis.ts';
+import { MAX_QUEUED_COMMANDS, newRedisClient } from '../../src/store/client.ts';
 import { SIGNING_KEY_CHANGES, SIGNING_KEYS, WITHDRAWN_SIGNING_KEYS } from '../../src/store/keys.ts';
 import { SCRIPTS } from '../../src/store/scripts.ts';
 import { adviseOnRedis, redisAdvice } from '../../src/store/redis-advice.ts';
@@ -34,6 +34,20 @@ test('a subscriber that is told of missed messages can run commands', async () =
     await eventually('the gap is told', () => answers.length === restarts);
   }
   expect(answers).toEqual(Array.from({ length: 5 }, () => 'PONG'));
+});
+
+test('a command that finds the queue full was not sent, one that is not answered in time was', async () => {
+  const store = await openStore(await openRedis(), { commandTimeoutMs: 200 });
+  await store.client.sendCommand(['CLIENT', 'PAUSE', '1000', 'ALL']);
+  const outcome = () => store.run((client) => client.incr('count')).catch(mayHaveRun);
+  const sent = outcome();
+  for (let queued = 1; queued < MAX_QUEUED_COMMANDS; queued += 1) {
+    store.client.ping().catch(() => {
+      // Redis does not answer while the store is open.
+    });
+  }
+  expect(await outcome()).toBe(false);
+  expect(await sent).toBe(true);
 });
 
 test('a subscriber that is told of a gap can read data that Redis had to load first', async () => {
