@@ -26,6 +26,7 @@ import {
   perhapsAdded,
   perhapsChanged,
   perhapsCreated,
+  perhapsRevoked,
 } from './unknown-outcomes.ts';
 
 export type Account = Static<typeof StoredAccountSchema>;
@@ -191,19 +192,19 @@ export class Accounts {
    * @throws {PartylineError} `not_found`
    */
   async revokeKey(accountId: number, keyId: string): Promise<void> {
-    const isFound = await this.#redis.run(async (client) => {
-      const hashes = await client.sMembers(apiKeyHashesKey(accountId));
-      const hash = hashes.find((candidate) => candidate.slice(0, KEY_ID_DIGITS) === keyId);
-      if (!hash) return false;
-      await client
-        .multi()
-        .del(apiKeyRecordKey(hash))
-        .sRem(apiKeyHashesKey(accountId), hash)
-        .publish(this.#redis.channelOf(ACCOUNT_CHANGES), String(accountId))
-        .exec();
-      return true;
-    });
-    if (!isFound) throw new PartylineError('not_found', `There is no key ${keyId}.`);
+    const hashes = await this.#redis.run((client) => client.sMembers(apiKeyHashesKey(accountId)));
+    const hash = hashes.find((candidate) => candidate.slice(0, KEY_ID_DIGITS) === keyId);
+    if (!hash) throw new PartylineError('not_found', `There is no key ${keyId}.`);
+    const revoke = () =>
+      this.#redis.run((client) =>
+        client
+          .multi()
+          .del(apiKeyRecordKey(hash))
+          .sRem(apiKeyHashesKey(accountId), hash)
+          .publish(this.#redis.channelOf(ACCOUNT_CHANGES), String(accountId))
+          .exec(),
+      );
+    await adviseIfUnknown(revoke, perhapsRevoked(accountId, keyId));
   }
 
   /** Returns the account of a key, and notes the use of the key; undefined if the key is not valid. */

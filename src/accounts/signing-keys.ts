@@ -9,6 +9,7 @@ import {
 } from '../store/keys.ts';
 import type { Redis } from '../store/redis.ts';
 import type { RedisClock } from '../store/redis-clock.ts';
+import { adviseIfUnknown, perhapsRotated } from './unknown-outcomes.ts';
 
 const ALGORITHM = 'HS256';
 /** Longest life of a token, seconds: the list of withdrawn keys is kept for as long. */
@@ -129,7 +130,8 @@ export class SigningKeys {
         this.#redis.channelOf(SIGNING_KEY_CHANGES),
       ],
     };
-    await this.#redis.run((client) => client.rotateSigningKey(options));
+    const rotate = () => this.#redis.run((client) => client.rotateSigningKey(options));
+    await adviseIfUnknown(rotate, perhapsRotated);
     this.#forgetKeys();
   }
 

@@ -46,8 +46,20 @@ export const perhapsAdded = (accountId: number, keyId: string): UnknownOutcome =
   mayRepeat: false,
 });
 
+/** Answer about a key that was to be revoked. */
+export const perhapsRevoked = (accountId: number, keyId: string): UnknownOutcome => ({
+  advice: `It is not known whether key ${keyId} of account ${accountId} was revoked. Repeat it: if there is no such key, it was.`,
+  mayRepeat: true,
+});
+
+/** Answer about a change of the key that signs tokens. */
+export const perhapsRotated: UnknownOutcome = {
+  advice: 'It is not known whether tokens are signed with a new key. Repeat it.',
+  mayRepeat: true,
+};
+
 /** Returns what to do about a new account whose key was not added, or cannot be shown. */
 export const createdWithoutKey = (id: number, url: string | undefined): string =>
-  `Account ${id} was created, but no key of it can be shown. Revoke any key that it has, add another${urlAgain(url)}.`;
+  `Account ${id} was created, but no key of it can be shown. Revoke any key that it has${url ? ', add another' : ', and add another'}${urlAgain(url)}.`;
 
 const urlAgain = (url: string | undefined) => (url ? ', and set its webhook URL again' : '');

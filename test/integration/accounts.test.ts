@@ -13,6 +13,7 @@ import {
   accountKey,
   apiKeyHashesKey,
   apiKeyRecordKey,
+  SIGNING_KEY_CHANGES,
   SIGNING_KEYS,
 } from '../../src/store/keys.ts';
 import { registerAdminRoutes } from '../../src/http/admin-routes.ts';
@@ -197,7 +198,7 @@ describe('a change whose answer is lost', () => {
   test('create, with the answer about the key: names the account', async () => {
     const { account, losing } = await openLosing();
     const ended = await losing(apiKeyRecordKey(''), 'create', '--name', 'Lost', '--email', 'a@b');
-    expect(ended).toMatchObject(failed('Account 2 was created, but .*, add another.'));
+    expect(ended).toMatchObject(failed('Account 2 was created, but .*, and add another.'));
     expect(await account.listKeys(2)).toHaveLength(1);
   });
 
@@ -206,6 +207,25 @@ describe('a change whose answer is lost', () => {
     const ended = await losing(apiKeyRecordKey(''), 'key-add', String(id));
     const [key] = await account.listKeys(id);
     expect(ended).toMatchObject(failed(`.*key ${key!.id} was added to account ${id}. .* another.`));
+  });
+
+  test('key-revoke: to be repeated', async () => {
+    const { account, id, losing } = await openLosing();
+    const { id: keyId } = await account.addKey(id);
+    const ended = await losing('PUBLISH', 'key-revoke', String(id), keyId);
+    const sentence = `It is not known whether key ${keyId} of account ${id} was revoked. Repeat it: .*`;
+    expect(ended).toMatchObject(failed(sentence));
+    expect(await account.listKeys(id)).toEqual([]);
+  });
+
+  test('rotate-token-key: to be repeated', async () => {
+    const { store, losing } = await openLosing();
+    // Redis knows the script from now on: otherwise it asks for it, and that answer is lost.
+    await new SigningKeys(store, { wallMs: Date.now }).rotate(false);
+    const former = await store.client.lIndex(SIGNING_KEYS, 0);
+    const ended = await losing(SIGNING_KEY_CHANGES, 'rotate-token-key');
+    expect(ended).toMatchObject(failed('.* whether tokens are signed with a new key. Repeat it.'));
+    expect(await store.client.lIndex(SIGNING_KEYS, 0)).not.toBe(former);
   });
 
   test('over REST: a change may be repeated by itself, a new account may not', async () => {
