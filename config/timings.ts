@@ -65,7 +65,7 @@ const TimingsSchema = Type.Object(
       retryAfterMs: ms(1000, 'Time for which a worker takes no job after an error of Redis'),
       silentMs: ms(
         12_000,
-        'Time without a byte from Redis after which a worker connects again; BullMQ waits for a job for up to 10 s',
+        'Time without a byte in either direction after which a worker connects again; BullMQ waits for a job for up to 10 s',
       ),
     }),
     nodes: durations({
@@ -104,7 +104,7 @@ const TimingsSchema = Type.Object(
       clockEveryMs: ms(5000, 'Interval at which a process looks at the clock of Redis'),
       askEveryMs: ms(
         1000,
-        'Interval at which connections are asked for a sign of life; five without an answer make one suspect',
+        'Interval at which connections are asked for a sign of life; a connection is suspect after five questions without an answer',
       ),
       longestReconnectMs: ms(1000, 'Longest delay between attempts to connect'),
       sentinelEveryMs: ms(1000, 'Interval at which sentinels are asked where the primary is'),

@@ -67,8 +67,9 @@ type ClientOptions = {
   /** Time that Redis has to accept a connection, ms; by default 5 s. */
   connectWithinMs?: number;
   /**
-   * Time without a byte after which a connection is ended, and made again, ms; by default it may be silent for good. It is for clients to
-   * which order does not matter: a Redis that hung runs what it was sent later than what is sent over the new connection.
+   * Time without a byte in either direction after which a connection is ended, and made again, ms; by default it may be silent for good.
+   * A byte that is sent begins it anew. It is for clients to which order does not matter: a Redis that hung runs what it was sent later than
+   * what is sent over the new connection.
    */
   silentMs?: number;
   /** True to keep commands while Redis is disconnected, instead of failing them. */
