@@ -99,13 +99,6 @@ export function reportUsage(
   };
 }
 
-/** Reads all of a report. @throws {PartylineError} `overloaded` */
-export async function collectReport({ records, ...head }: OpenReport): Promise<UsageReport> {
-  const all: ReportedUsage[] = [];
-  for await (const some of records) all.push(...some);
-  return { ...head, total_seconds: secondsIn(all), records: all };
-}
-
 /** Peer-seconds in records. */
 export const secondsIn = (records: ReportedUsage[]) =>
   records.reduce((sum, record) => sum + msOf(record), 0) / 1000;

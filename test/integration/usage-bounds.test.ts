@@ -15,12 +15,12 @@ import {
 import type { Redis } from '../../src/store/redis.ts';
 import { CcuLeases } from '../../src/usage/ccu-leases.ts';
 import { MAX_ROOMS_A_MINUTE, OTHER_ROOMS } from '../../src/usage/meter.ts';
-import { collectReport, reportUsage } from '../../src/usage/report.ts';
+import { reportUsage } from '../../src/usage/report.ts';
 import { left, type WebhookEvent } from '../../src/webhooks/events.ts';
 import { WebhookStore } from '../../src/webhooks/webhook-store.ts';
 import { silentLog } from '../support/gateway.ts';
 import { memoryRow } from '../support/security-page.ts';
-import { ACCOUNT, count, NOW_MS, usageIn } from '../support/usage.ts';
+import { ACCOUNT, collectReport, count, NOW_MS, usageIn } from '../support/usage.ts';
 import { useStack } from '../support/use-stack.ts';
 
 const { openRedis, openStore } = useStack();

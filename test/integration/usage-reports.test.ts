@@ -3,8 +3,8 @@ import { MAX_ROOMS_A_MINUTE, OTHER_ROOMS } from '../../src/usage/meter.ts';
 import { minuteRecordsKey } from '../../src/store/keys.ts';
 import { ReportQueue } from '../../src/usage/report-queue.ts';
 import { UsageReader } from '../../src/usage/usage-reader.ts';
-import { collectReport, reportUsage, type UsageQuery } from '../../src/usage/report.ts';
-import { ACCOUNT, count, KEEP_DAYS, NOW_MS, usageIn } from '../support/usage.ts';
+import { reportUsage, type UsageQuery } from '../../src/usage/report.ts';
+import { ACCOUNT, collectReport, count, KEEP_DAYS, NOW_MS, usageIn } from '../support/usage.ts';
 import { useStack } from '../support/use-stack.ts';
 
 const { openRedis, openStore } = useStack();

@@ -9,7 +9,7 @@ import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { type TimingOverrides, timingsWith } from '../../config/timings.ts';
 import { Meter } from '../../src/usage/meter.ts';
 import { Quota } from '../../src/usage/quota.ts';
-import { collectReport, reportUsage } from '../../src/usage/report.ts';
+import { reportUsage } from '../../src/usage/report.ts';
 import { UsageStore } from '../../src/usage/usage-store.ts';
 import { openUsageWorker, type UsageStep } from '../../workers/usage-jobs.ts';
 import { RedisClock } from '../../src/store/redis-clock.ts';
@@ -17,7 +17,15 @@ import { eventually, silentLog } from '../support/gateway.ts';
 import { GatewayProcess, timingsOf } from '../support/process.ts';
 import { TestProxy } from '../support/proxy.ts';
 import type { TestRedis } from '../support/redis.ts';
-import { ACCOUNT, count, KEEP_DAYS, LONGEST_STEP_MS, NOW_MS, usageIn } from '../support/usage.ts';
+import {
+  ACCOUNT,
+  collectReport,
+  count,
+  KEEP_DAYS,
+  LONGEST_STEP_MS,
+  NOW_MS,
+  usageIn,
+} from '../support/usage.ts';
 import { useStack } from '../support/use-stack.ts';
 
 const stack = useStack();

@@ -1,4 +1,5 @@
 import type { MAX_RECORDS_A_DAY, MinuteCount } from '../../src/usage/meter.ts';
+import { type OpenReport, type ReportedUsage, secondsIn } from '../../src/usage/report.ts';
 import { UsageReader, type UsageRecord } from '../../src/usage/usage-reader.ts';
 import { UsageStore } from '../../src/usage/usage-store.ts';
 import type { Redis } from '../../src/store/redis.ts';
@@ -35,4 +36,11 @@ export function usageIn(store: Redis, maxRecords?: typeof MAX_RECORDS_A_DAY) {
     usage.close({ accountId: ACCOUNT, minute }, KEEP_DAYS);
   const monthMs = () => usage.readMonthMs(ACCOUNT, NOW_MS);
   return { store, usage, reader, readRecords, close, monthMs };
+}
+
+/** Reads all of a report. @throws {PartylineError} `overloaded` */
+export async function collectReport({ records, ...head }: OpenReport) {
+  const all: ReportedUsage[] = [];
+  for await (const some of records) all.push(...some);
+  return { ...head, total_seconds: secondsIn(all), records: all };
 }

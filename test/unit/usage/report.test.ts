@@ -1,8 +1,9 @@
 import { spawnSync } from 'node:child_process';
 import { expect, test } from 'vitest';
-import { collectReport, reportUsage } from '../../../src/usage/report.ts';
+import { reportUsage } from '../../../src/usage/report.ts';
 import { UsageReader } from '../../../src/usage/usage-reader.ts';
 import type { Redis } from '../../../src/store/redis.ts';
+import { collectReport } from '../../support/usage.ts';
 
 const NOW_MS = Date.UTC(2026, 10, 21, 8, 30);
 /** Time in which a report without records must have been read, ms. */
