@@ -42,7 +42,7 @@ export function openLoad(
     marks,
     log,
     // Cheaper encoders free no memory.
-    (_, workLevel) => mixEngines.setComplexity(encoderSteps.at(workLevel, performance.now())),
+    (workLevel) => mixEngines.setComplexity(encoderSteps.at(workLevel, performance.now())),
     timings.load,
   );
   return { monitor: opened.adopt(monitor, (part) => part.close()), encoderSteps };

@@ -22,17 +22,19 @@ export class LoadMonitor {
   readonly #retryAfterMs: number;
   #level: LoadLevel = 'normal';
   #workLevel: LoadLevel = 'normal';
+  #memoryLevel: LoadLevel = 'normal';
 
-  /** @param onLevel called every second with the load level, and with the level of all but memory */
+  /** @param onLevel called every second with the level of all but memory */
   constructor(
     sample: () => LoadSample,
     marks: LoadMarks,
     log: FastifyBaseLogger,
-    onLevel: (level: LoadLevel, workLevel: LoadLevel) => void,
+    onLevel: (workLevel: LoadLevel) => void,
     { sampleEveryMs, retryAfterMs }: Timings['load'],
   ) {
     this.#retryAfterMs = retryAfterMs;
     const workMarks = { ...marks, memoryBytes: 0 };
+    const memoryMarks = { ...marks, loopDelayMs: 0, cpuShare: 0 };
     this.#timer = setInterval(() => {
       this.#samples.push(sample());
       if (this.#samples.length > STEADY_SAMPLES) this.#samples.shift();
@@ -41,7 +43,8 @@ export class LoadMonitor {
         log.warn({ load: this.latest, before: this.#level }, `load: ${level}`);
       this.#level = level;
       this.#workLevel = judgeLoad(this.#samples, workMarks, this.#workLevel);
-      onLevel(level, this.#workLevel);
+      this.#memoryLevel = judgeLoad(this.#samples, memoryMarks, this.#memoryLevel);
+      onLevel(this.#workLevel);
     }, sampleEveryMs);
   }
 
@@ -49,9 +52,9 @@ export class LoadMonitor {
     return this.#level;
   }
 
-  /** True while the level is higher because of memory. */
+  /** True while memory alone would raise the level. */
   get isMemoryShort(): boolean {
-    return this.#level !== this.#workLevel;
+    return this.#memoryLevel !== 'normal';
   }
 
   get latest(): LoadSample {

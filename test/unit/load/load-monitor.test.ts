@@ -34,29 +34,31 @@ const sampleOf = ({
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
 
-/** The levels, second by second, while the load is as given, and those of all but memory. */
-function followBoth(loads: Load[], marks = MARKS) {
+/** The levels, second by second, while the load is as given, those of all but memory, and whether memory is short. */
+function followAll(loads: Load[], marks = MARKS) {
   const levels: LoadLevel[] = [];
   const workLevels: LoadLevel[] = [];
+  const shortages: boolean[] = [];
   let second = 0;
   const sample = () => sampleOf(loads[second]!);
   const monitor = new LoadMonitor(
     sample,
     marks,
     silentLog,
-    (level, workLevel) => {
-      levels.push(level);
+    (workLevel) => {
+      levels.push(monitor.level);
       workLevels.push(workLevel);
+      shortages.push(monitor.isMemoryShort);
     },
     DEFAULT_TIMINGS.load,
   );
   for (; second < loads.length; second += 1) vi.advanceTimersByTime(1000);
   monitor.close();
   expect(vi.getTimerCount()).toBe(0);
-  return { levels, workLevels };
+  return { levels, workLevels, shortages };
 }
 
-const follow = (loads: Load[], marks = MARKS) => followBoth(loads, marks).levels;
+const follow = (loads: Load[], marks = MARKS) => followAll(loads, marks).levels;
 
 const times = (count: number, load: Load) => Array<Load>(count).fill(load);
 const lastOf = (loads: Load[], marks = MARKS) => follow(loads, marks).at(-1);
@@ -85,7 +87,7 @@ describe('the level of the load', () => {
   });
 
   test('memory does not count for the level that encoders follow', () => {
-    const { levels, workLevels } = followBoth([
+    const { levels, workLevels } = followAll([
       ...times(8, { bytes: 2e9 }),
       ...times(5, { bytes: 2e9, eventLoop: 0.9 }),
       ...times(5, { bytes: 2e9 }),
@@ -93,6 +95,21 @@ describe('the level of the load', () => {
     expect(levels.slice(4)).toEqual(Array<LoadLevel>(14).fill('overloaded'));
     expect(workLevels.slice(0, 12)).toEqual(Array<LoadLevel>(12).fill('normal'));
     expect(workLevels.slice(12)).toEqual([...Array<LoadLevel>(5).fill('overloaded'), 'normal']);
+  });
+
+  test('memory that has fallen is not short, although CPU keeps the level', () => {
+    const { levels, shortages } = followAll([
+      ...times(10, { bytes: 1.1e9 }),
+      ...times(10, { bytes: 1e8, eventLoop: 0.8 }),
+    ]);
+    expect(levels.slice(4)).toEqual(Array<LoadLevel>(16).fill('overloaded'));
+    const shortS = shortages.flatMap((isShort, index) => (isShort ? [index + 1] : []));
+    expect(shortS).toEqual([5, 6, 7, 8, 9, 10, 11, 12, 13, 14]);
+  });
+
+  test('memory is short while CPU is over its limit, too', () => {
+    const { shortages } = followAll(times(8, { bytes: 1.1e9, eventLoop: 1 }));
+    expect(shortages).toEqual([false, false, false, false, true, true, true, true]);
   });
 
   test('it takes five seconds in a row', () => {
