@@ -224,7 +224,7 @@ const SettingsSchema = Type.Object({
     minimum: 0,
     maximum: 100,
     description:
-      'CPU use from which, for five seconds in a row, new clients are refused: of all cores by this process, or of one core by its event loop, its decoder thread, each of its mixing threads or a media worker; 0 disables the check',
+      'CPU use from which, for five seconds in a row, new clients are refused: of all cores by this process, or of one core by its event loop, its decoder thread or a media worker, or by all of its mixing threads; 0 disables the check',
   }),
   OVERLOAD_MEMORY_MB: Type.Integer({
     default: 0,
