@@ -18,6 +18,7 @@ export const LAYERS: Readonly<Record<string, Layer>> = {
     holds: 'Counters, queues, token buckets: what every layer may need',
     files: [
       'src/counters.ts',
+      'src/listen-address.ts',
       'src/log-once-a-second.ts',
       'src/loop-time.ts',
       'src/message-fifo.ts',

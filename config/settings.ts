@@ -27,7 +27,7 @@ const SettingsSchema = Type.Object({
     default: '127.0.0.1',
     minLength: 1,
     description:
-      'Address on which HTTP and WebSocket are served; of a name, localhost included, its first address',
+      'Address on which HTTP and WebSocket are served; of a name, localhost included, its first address, IPv4 before IPv6',
   }),
   PORT: Type.Integer({
     ...port,

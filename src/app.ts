@@ -1,4 +1,3 @@
-import { lookup } from 'node:dns/promises';
 import type { FastifyInstance } from 'fastify';
 import type { Settings } from '../config/settings.ts';
 import type { Timings } from '../config/timings.ts';
@@ -17,6 +16,7 @@ import type { App, Opening, ProcessesHealth, Shared } from './app/opening.ts';
 import { Metrics } from './http/metrics.ts';
 import { newServer, urlOf } from './http/server.ts';
 import { UnauthenticatedConnections } from './http/unauthenticated-connections.ts';
+import { listenAddressOf } from './listen-address.ts';
 import { logClients } from './load/supplies.ts';
 import { PeerTakeover } from './admission/peer-takeover.ts';
 import { VERSION } from './version.ts';
@@ -107,10 +107,7 @@ async function openParts(opening: Opening, server: FastifyInstance): Promise<App
   });
   opened.adopt(server, (part) => part.close());
   const { HOST, PORT: port } = settings;
-  // Fastify would open a further server for each other address of `localhost`, without any limit on
-  // its connections.
-  const { address: host } = await lookup(HOST);
-  const listening = { host, port, reusePort: shared !== undefined };
+  const listening = { host: await listenAddressOf(HOST), port, reusePort: shared !== undefined };
   reserves.sample();
   logClients(log, supplies);
   await server.listen(listening);

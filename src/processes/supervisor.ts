@@ -4,6 +4,7 @@ import type { FastifyBaseLogger } from 'fastify';
 import type { Settings } from '../../config/settings.ts';
 import type { Timings } from '../../config/timings.ts';
 import { type DemoAccount, openDemoAccount } from '../accounts/demo-account.ts';
+import { listenAddressOf } from '../listen-address.ts';
 import { openLog } from '../log.ts';
 import { Redis } from '../store/redis.ts';
 import { VERSION } from '../version.ts';
@@ -104,8 +105,8 @@ async function openDemo(
  * it with another gateway too.
  * @throws {Error} if it is taken
  */
-async function findPort({ HOST: host, PORT: port }: Settings): Promise<number> {
-  const server = createServer().listen({ host, port });
+async function findPort({ HOST, PORT: port }: Settings): Promise<number> {
+  const server = createServer().listen({ host: await listenAddressOf(HOST), port });
   await once(server, 'listening');
   const found = (server.address() as AddressInfo).port;
   server.close();

@@ -1,6 +1,7 @@
 import dns from 'node:dns';
 import { connect } from 'node:net';
 import { once } from 'node:events';
+import { syncBuiltinESMExports } from 'node:module';
 import { expect, test, vi } from 'vitest';
 import { useStack } from '../support/use-stack.ts';
 
@@ -28,5 +29,25 @@ test('a gateway at localhost serves its first address alone: limits of connectio
     await expect(once(second, 'connect')).rejects.toMatchObject({ code: 'ECONNREFUSED' });
   } finally {
     lookup.mockRestore();
+  }
+});
+
+test('a gateway at localhost serves 127.0.0.1, although another address is its first', async () => {
+  const real = dns.promises.lookup;
+  const lookup = vi
+    .spyOn(dns.promises, 'lookup')
+    .mockImplementation((name: string, options: dns.LookupOneOptions = {}) => {
+      if (name !== 'localhost') return real(name, options);
+      const address = options.order === 'ipv4first' ? '127.0.0.1' : SECOND;
+      return Promise.resolve({ address, family: 4 });
+    });
+  syncBuiltinESMExports();
+  try {
+    const { url } = await openGateway({ HOST: 'localhost' });
+    expect((await fetch(`http://127.0.0.1:${new URL(url).port}/healthz`)).status).toBe(200);
+    expect(lookup).toHaveBeenCalled();
+  } finally {
+    lookup.mockRestore();
+    syncBuiltinESMExports();
   }
 });
