@@ -1,42 +1,76 @@
-import type { ReceivedRtp, RtpBudget } from './rtp-budget.ts';
+import type { FastifyBaseLogger } from 'fastify';
+import type { ReceivedRtp } from '../media/received-rtp.ts';
+import { rtpExceeded } from '../protocol/errors.ts';
+import type { RtpBudget } from './rtp-budget.ts';
 
 /** Number of intervals without a look after which this process has stood still. */
 const STALLED_INTERVALS = 2;
+
+/** Connection of the client, which is ended with a fault. */
+type Client = { readonly log: FastifyBaseLogger; fail(fault: unknown): void };
+
+/** All that has been received by a time. */
+type Count = ReceivedRtp & { atMs: number };
 
 /**
  * Watches the RTP of a muted or paused producer: the media worker decrypts its packets and drops them, so that none come here. They are
  * charged to the budget of the peer as those of other producers are.
  */
 export class MutedRtp {
-  #countedAtMs = -Infinity;
-  #last: ReceivedRtp | undefined;
+  readonly #client: Client;
+  readonly #budget: () => RtpBudget;
+  /** Last count since the producer was muted. */
+  #last: Count | undefined;
+  #isCounting = false;
+
+  /** @param budget returns the budget of the peer */
+  constructor(client: Client, budget: () => RtpBudget) {
+    this.#client = client;
+    this.#budget = budget;
+  }
 
   /**
-   * Counts the packets, as often as a sender may be over its budget before it is ended. To be called at intervals.
-   * @param count returns all that the producer has received; undefined while it is not muted
-   * @returns true if the peer has been over its budget for too long
+   * Charges what has come, and ends the client if it has been over its budget for too long. To be called each second.
+   * @param count returns all that the producer has received, or undefined if it has closed; undefined if there is no producer
    */
   async look(
     nowMs: number,
-    budget: () => RtpBudget,
-    count: (() => Promise<ReceivedRtp>) | undefined,
-  ): Promise<boolean> {
-    if (!count) {
+    isMuted: boolean,
+    count: (() => Promise<ReceivedRtp | undefined>) | undefined,
+  ): Promise<void> {
+    if (this.#isCounting) return;
+    if (!count || !(isMuted || this.#last)) {
       this.#last = undefined;
-      this.#countedAtMs = -Infinity;
-      return false;
+      return;
     }
-    const sinceMs = nowMs - this.#countedAtMs;
-    const everyMs = budget().endAfterMs;
-    if (sinceMs < everyMs) return false;
-    this.#countedAtMs = nowMs;
-    const received = await count();
+    if (isMuted && this.#last && nowMs - this.#last.atMs < this.#everyMs) return;
+    this.#isCounting = true;
+    try {
+      const received = await count();
+      this.#counted(received && { ...received, atMs: nowMs }, isMuted);
+    } catch (fault) {
+      this.#client.log.warn({ err: fault }, 'packets of a muted producer not counted');
+    } finally {
+      this.#isCounting = false;
+    }
+  }
+
+  /** Interval of the counts, ms: a sender over its budget is counted at each look, so that the budget does not recover in between. */
+  get #everyMs(): number {
+    const budget = this.#budget();
+    return budget.isOver ? 0 : budget.endAfterMs;
+  }
+
+  #counted(received: Count | undefined, isMuted: boolean): void {
     const last = this.#last;
-    this.#last = received;
+    // Packets that come while it is heard are charged one by one.
+    this.#last = isMuted ? received : undefined;
+    if (!received || !last || last.packets > received.packets) return;
+    const budget = this.#budget();
     // After a stall of this process the sum says nothing about a second of it.
-    if (!last || sinceMs > STALLED_INTERVALS * everyMs || last.packets > received.packets)
-      return false;
+    if (received.atMs - last.atMs > STALLED_INTERVALS * budget.endAfterMs) return;
     const packets = received.packets - last.packets;
-    return budget().chargeDropped({ packets, bytes: received.bytes - last.bytes }, nowMs);
+    const bytes = received.bytes - last.bytes;
+    if (budget.chargeDropped({ packets, bytes }, received.atMs)) this.#client.fail(rtpExceeded());
   }
 }

@@ -1,3 +1,4 @@
+import type { ReceivedRtp } from '../media/received-rtp.ts';
 import { TokenBucket } from '../token-bucket.ts';
 
 /** Seconds of audio that may come per second, and at once: after a stall of 8 s all of it does. */
@@ -13,9 +14,6 @@ const MIN_PACKET_S = 0.008;
 const BYTES_PER_S = 75_000;
 /** Seconds of audio in the bucket from which a sender is within its budget again. */
 const RECOVERED_S = 2;
-
-/** Packets that a producer has received, and their bytes. */
-export type ReceivedRtp = { packets: number; bytes: number };
 
 /** Verdict on a packet; `end`: the sender has been over its budget for too long. */
 type Verdict = 'pass' | 'drop' | 'end';
@@ -42,17 +40,23 @@ export class RtpBudget {
     return this.#bucket.isFull(nowMs);
   }
 
+  /** True from a packet beyond the budget until the sender is within it again. */
+  get isOver(): boolean {
+    return this.#overSinceMs !== undefined;
+  }
+
   /**
-   * Charges packets that have been received and dropped, also beyond the budget.
+   * Charges packets that have been received and dropped, as far as the budget has them: a sender does not have to wait for more.
    * @returns true if the sender has been over it for too long
    */
   chargeDropped({ packets, bytes }: ReceivedRtp, nowMs: number): boolean {
     const costS = Math.max(packets * MIN_PACKET_S, bytes / BYTES_PER_S);
     const balanceS = this.#bucket.balance(nowMs);
-    if (balanceS >= RECOVERED_S) this.#overSinceMs = undefined;
-    // No debt of more than a whole budget, which the sender would have to wait for.
-    this.#bucket.spend(Math.min(costS, balanceS + RATE.burst), nowMs);
-    if (costS <= balanceS) return false;
+    const leftS = balanceS - costS;
+    this.#bucket.spend(Math.min(costS, Math.max(0, balanceS)), nowMs);
+    // The balance has grown since the last charge, while these packets came: what is left counts.
+    if (leftS >= RECOVERED_S) this.#overSinceMs = undefined;
+    if (leftS >= 0) return false;
     this.#overSinceMs ??= nowMs;
     return nowMs - this.#overSinceMs >= this.endAfterMs;
   }

@@ -5,7 +5,7 @@ import {
   type TransportHost,
 } from './client-transport.ts';
 import type { Publish } from './pipe.ts';
-import { receivedRtp } from './received-rtp.ts';
+import { type ReceivedRtp, receivedRtp } from './received-rtp.ts';
 
 export type WebRtcInputOptions = ClientTransportOptions & { rtpParameters: RtpParameters };
 
@@ -49,8 +49,8 @@ export class WebRtcInput {
     return this.#producer.id;
   }
 
-  /** Returns what its producer has received. @throws {Error} if that closes meanwhile */
-  receivedRtp(): Promise<{ packets: number; bytes: number }> {
+  /** Returns what its producer has received; undefined if that closes meanwhile. */
+  receivedRtp(): Promise<ReceivedRtp | undefined> {
     return receivedRtp(this.#producer);
   }
 

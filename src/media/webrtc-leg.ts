@@ -13,7 +13,7 @@ import type {
 import { PartylineError } from '../protocol/errors.ts';
 import { HeldLeg } from './held-leg.ts';
 import type { Publish } from './pipe.ts';
-import { receivedRtp } from './received-rtp.ts';
+import { type ReceivedRtp, receivedRtp } from './received-rtp.ts';
 
 /** Environment of a leg: its router, its server, and callbacks. */
 export type WebRtcLegHost = {
@@ -135,10 +135,9 @@ export class WebRtcLeg {
     return typeof this.#producer === 'object' ? this.#producer.id : undefined;
   }
 
-  /** Returns what its producer has received, if it has one. @throws {Error} if that closes meanwhile */
-  async receivedRtp(): Promise<{ packets: number; bytes: number }> {
-    const none = { packets: 0, bytes: 0 };
-    return typeof this.#producer === 'object' ? receivedRtp(this.#producer) : none;
+  /** Returns what its producer has received; undefined if there is none, or it closes meanwhile. */
+  async receivedRtp(): Promise<ReceivedRtp | undefined> {
+    return typeof this.#producer === 'object' ? receivedRtp(this.#producer) : undefined;
   }
 
   /** True once a packet of the producer has come, while the leg is held. */

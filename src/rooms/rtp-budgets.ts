@@ -1,16 +1,18 @@
 import { RtpBudget } from '../bridge/rtp-budget.ts';
 
-/** Interval at which full budgets are removed, ms. */
+/** Interval at which full budgets that nothing holds are removed, ms. */
 const SWEEP_EVERY_MS = 10_000;
 
 /**
- * RTP budgets of the peers of this process. One is kept until it is full again, so that a peer that joins or connects anew goes on with
- * the budget that it had. Pure: the caller passes the time.
+ * RTP budgets of the peers of this process. One is kept until it is full again and no producer holds it, so that a peer that joins or
+ * connects anew goes on with the budget that it had, and all of its producers share one. Pure: the caller passes the time.
  */
 export class RtpBudgets {
   readonly #endAfterMs: number;
   /** By account and peer. */
   readonly #budgets = new Map<string, RtpBudget>();
+  /** Budgets that were full at the last sweep: those of producers that send in real time are, too. */
+  readonly #full = new Map<string, WeakRef<RtpBudget>>();
   #sweptAtMs = -Infinity;
 
   /** @param endAfterMs time over its budget after which a sender is ended */
@@ -18,7 +20,7 @@ export class RtpBudgets {
     this.#endAfterMs = endAfterMs;
   }
 
-  /** Number of peers that have a budget. */
+  /** Number of budgets that are kept although nothing holds them. */
   get size(): number {
     return this.#budgets.size;
   }
@@ -27,8 +29,9 @@ export class RtpBudgets {
   of(accountId: number, peer: string, nowMs: number): RtpBudget {
     if (nowMs - this.#sweptAtMs >= SWEEP_EVERY_MS) this.#sweep(nowMs);
     const key = `${accountId}:${peer}`;
-    const budget = this.#budgets.get(key) ?? this.open(nowMs);
+    const budget = this.#budgets.get(key) ?? this.#full.get(key)?.deref() ?? this.open(nowMs);
     this.#budgets.set(key, budget);
+    this.#full.delete(key);
     return budget;
   }
 
@@ -39,6 +42,16 @@ export class RtpBudgets {
 
   #sweep(nowMs: number): void {
     this.#sweptAtMs = nowMs;
-    for (const [key, budget] of this.#budgets) if (budget.isFull(nowMs)) this.#budgets.delete(key);
+    for (const [key, held] of this.#full) {
+      const budget = held.deref();
+      if (budget?.isFull(nowMs)) continue;
+      this.#full.delete(key);
+      if (budget) this.#budgets.set(key, budget);
+    }
+    for (const [key, budget] of this.#budgets) {
+      if (!budget.isFull(nowMs)) continue;
+      this.#budgets.delete(key);
+      this.#full.set(key, new WeakRef(budget));
+    }
   }
 }

@@ -64,7 +64,7 @@ export class WebRtcPeer implements Peer {
   #prepared: PreparedEvents | undefined;
   #hasProduced = false;
   readonly #rtpWatch = new RtpWatch();
-  readonly #mutedRtp = new MutedRtp();
+  readonly #mutedRtp: MutedRtp;
   #mayPublish = true;
   #closed = false;
 
@@ -79,6 +79,7 @@ export class WebRtcPeer implements Peer {
     this.#lease = lease;
     this.#connection = connection;
     this.#leg = leg;
+    this.#mutedRtp = new MutedRtp(connection, () => lease.room.producers.budgetOf(this));
     this.#routerRtpCapabilities = routerRtpCapabilities;
     this.#rtpCapabilities = capabilitiesOfAudio(rtpCapabilities);
   }
@@ -195,15 +196,9 @@ export class WebRtcPeer implements Peer {
     const isExpected = id !== undefined && !this.isMuted && !this.#isRestarted;
     const state = this.#rtpWatch.look(nowMs, lastAtMs, isExpected);
     if (state) this.#connection.notify({ type: 'rtp_flow', state });
-    const isSilent = id !== undefined && this.isMuted && !this.#isRestarted;
-    const count = isSilent ? () => this.#leg.receivedRtp() : undefined;
-    this.#mutedRtp
-      .look(nowMs, () => this.#lease.room.producers.budgetOf(this), count)
-      .then(
-        (isExceeded) => isExceeded && this.#connection.fail(rtpExceeded()),
-        // Requests of a producer that has ended are rejected.
-        () => {},
-      );
+    const hasProducer = id !== undefined && !this.#isRestarted;
+    const count = hasProducer ? () => this.#leg.receivedRtp() : undefined;
+    void this.#mutedRtp.look(nowMs, this.isMuted, count);
   }
 
   connect(transportId: string, dtlsParameters: DtlsParameters): Promise<void> {

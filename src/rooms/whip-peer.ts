@@ -26,7 +26,7 @@ export class WhipPeer implements Peer {
   readonly name: string;
   readonly #lease: RoomLease;
   readonly #connection: ClientConnection;
-  readonly #mutedRtp = new MutedRtp();
+  readonly #mutedRtp: MutedRtp;
   #input: WebRtcInput | undefined;
   #output: WebRtcOutput | undefined;
   #stream: WhepStream | undefined;
@@ -40,6 +40,7 @@ export class WhipPeer implements Peer {
     this.name = connection.name;
     this.#lease = lease;
     this.#connection = connection;
+    this.#mutedRtp = new MutedRtp(connection, () => lease.room.producers.budgetOf(this));
   }
 
   get isMuted(): boolean {
@@ -81,15 +82,9 @@ export class WhipPeer implements Peer {
 
   /** Ends the client if it is muted and sends too many packets. To be called at intervals. */
   watchRtp(nowMs: number): void {
-    const input = this.#isMuted ? this.#input : undefined;
+    const input = this.#input;
     const count = input && (() => input.receivedRtp());
-    this.#mutedRtp
-      .look(nowMs, () => this.#lease.room.producers.budgetOf(this), count)
-      .then(
-        (isExceeded) => isExceeded && this.#connection.fail(rtpExceeded()),
-        // Requests of a producer that has ended are rejected.
-        () => {},
-      );
+    void this.#mutedRtp.look(nowMs, this.#isMuted, count);
   }
 
   stopSpeaking(): void {

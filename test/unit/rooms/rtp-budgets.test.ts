@@ -38,3 +38,22 @@ test('budgets are kept only while something of them is used', () => {
   budgets.of(1, 'carl', 30_000);
   expect(budgets.size).toBe(1);
 });
+
+test('a producer in real time shares its budget with later ones of its peer', () => {
+  const budgets = new RtpBudgets(5000);
+  const held = budgets.of(1, 'ann', 0);
+  for (let nowMs = 20; nowMs <= 10_000; nowMs += 20) held.charge(...PACKET, nowMs);
+  budgets.of(1, 'bob', 10_050);
+  expect(budgets.of(1, 'ann', 10_060)).toBe(held);
+});
+
+test('a budget that was full and is used again is kept', () => {
+  const budgets = new RtpBudgets(5000);
+  const held = budgets.of(1, 'ann', 0);
+  budgets.of(1, 'bob', 10_000);
+  budgets.of(1, 'bob', 20_000);
+  expect(budgets.size).toBe(1);
+  for (let packets = 0; packets < 400; packets += 1) held.charge(...PACKET, 29_999);
+  budgets.of(1, 'bob', 30_000);
+  expect(budgets.size).toBe(2);
+});
