@@ -35,8 +35,8 @@ export class RoomRouter {
   readonly #branches: Branch[];
   readonly #opening = new Set<Branch>();
   #spreading: Promise<boolean> | undefined;
-  /** Number of browsers that wait for a further branch. */
-  #waiting = 0;
+  /** Number of browsers for which a leg is being reserved: some may wait for a further branch. */
+  #reserving = 0;
   #spreadNotBeforeMs = 0;
   /** Producers, as they are on the primary branch. */
   readonly #producers = new Set<Producer>();
@@ -165,33 +165,26 @@ export class RoomRouter {
    * with the fewest legs. Browsers that come at the same moment see each other's reservations.
    */
   async #reserveLeg(): Promise<Branch> {
-    for (;;) {
-      const roomy = this.#branches.find((branch) => this.#hasRoom(branch));
-      if (roomy) return this.#reserveOn(roomy);
-      if (await this.#awaitSpread()) continue;
-      const [emptiest] = this.#branches.toSorted((one, other) => one.legs - other.legs);
-      return this.#reserveOn(emptiest ?? this.#primary);
-    }
-  }
-
-  /** Waits for a further branch. @returns false if none was opened */
-  async #awaitSpread(): Promise<boolean> {
-    this.#waiting += 1;
+    this.#reserving += 1;
     try {
-      this.#spreading ??= this.#spread().finally(() => (this.#spreading = undefined));
-      return await this.#spreading;
+      for (;;) {
+        const roomy = this.#branches.find((branch) => this.#hasRoom(branch));
+        if (roomy) return roomy.reserveLeg();
+        this.#spreading ??= this.#spread().finally(() => (this.#spreading = undefined));
+        if (await this.#spreading) continue;
+        const [emptiest] = this.#branches.toSorted((one, other) => one.legs - other.legs);
+        return (emptiest ?? this.#primary).reserveLeg();
+      }
     } finally {
-      this.#waiting -= 1;
+      this.#reserving -= 1;
+      if (this.#reserving === 0) this.#drawBackUnused();
     }
   }
 
-  #reserveOn(branch: Branch): Branch {
-    branch.reserveLeg();
-    // Others may have left meanwhile: a branch that was opened for browsers which went elsewhere
-    // would stay empty.
-    const unused = this.#waiting > 0 ? [] : this.#branches.filter(({ legs }) => legs === 0);
-    for (const each of unused) this.#drawBack(each);
-    return branch;
+  /** Closes branches that were opened for browsers which found a place elsewhere, because others had left. */
+  #drawBackUnused(): void {
+    const unused = this.#branches.filter(({ legs }) => legs === 0);
+    for (const branch of unused) this.#drawBack(branch);
   }
 
   /** True if a branch can take one more browser: each one may consume every producer. */

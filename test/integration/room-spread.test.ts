@@ -6,6 +6,7 @@ import { expect, onTestFinished, test, vi } from 'vitest';
 import { DEFAULT_TIMINGS } from '../../config/timings.ts';
 import { readSettings } from '../../config/settings.ts';
 import { counters } from '../../src/counters.ts';
+import { Branch } from '../../src/media/branch.ts';
 import { MediaWorkerPool } from '../../src/media/media-worker-pool.ts';
 import type { RoomRouter } from '../../src/media/room-router.ts';
 import { WebRtcLeg } from '../../src/media/webrtc-leg.ts';
@@ -142,6 +143,24 @@ test('a media worker to which a room was spread is left again if its first brows
   await room.plainLeg.produce();
   await join(room);
   expect(await legsOf(pool)).toEqual([2, 1]);
+});
+
+test('a media worker to which a room was spread is kept for the second of two browsers that waited for it', async () => {
+  const pool = await openPool(2, 2);
+  const room = await pool.openRouter(() => {});
+  cleanUps.push(() => room.close());
+  await room.plainLeg.produce();
+  const second = await room.plainLeg.produce();
+  await join(room);
+  const joining = [join(room), join(room)];
+  // The first is full with one more.
+  second.close();
+  const open = vi.spyOn(Branch, 'open');
+  onTestFinished(() => open.mockRestore());
+  await Promise.all(joining);
+  expect(open).toHaveBeenCalledTimes(0);
+  expect(await legsOf(pool)).toEqual([2, 1]);
+  expect(routersOf(pool)).toEqual([1, 1]);
 });
 
 /** RTP parameters of a browser's microphone. */
