@@ -231,6 +231,7 @@ export class MediaWorker {
   /** Closes transports that may be why the memory grows, or gives the media worker up if it takes far too much. */
   #checkMemory(): void {
     const bytes = residentBytesOf(this.pid);
+    if (bytes === undefined) return;
     const parts = {
       routers: this.#routers,
       transports: this.#guard.size,

@@ -1,7 +1,7 @@
 /**
  * Reads the kernel's tables of TCP connections (proc(5)).
  * @param tables texts of /proc/net/tcp and /proc/net/tcp6
- * @returns a function that returns the bytes that a remote end of a connection to `localPort` has not acknowledged; 0 if there is none
+ * @returns a function that returns the bytes that a remote end of a connection to `localPort` has not acknowledged, the most if it has several; 0 if there is none
  */
 export function unreadBytesOf(
   tables: string[],
@@ -12,7 +12,9 @@ export function unreadBytesOf(
   for (const line of tables.join('\n').split('\n')) {
     const [, local, remote, , queues] = line.trim().split(/\s+/);
     if (!local?.endsWith(`:${port}`) || remote === undefined || queues === undefined) continue;
-    unread.set(remote, Number.parseInt(queues.split(':')[0] ?? '', 16));
+    const bytes = Number.parseInt(queues.split(':')[0] ?? '', 16);
+    // Sockets at several addresses of this machine may have the same remote end.
+    unread.set(remote, Math.max(bytes, unread.get(remote) ?? 0));
   }
   return (remoteIp, remotePort) => unread.get(`${hexOfIp(remoteIp)}:${hexOfPort(remotePort)}`) ?? 0;
 }

@@ -6,12 +6,16 @@ import { counters } from '../counters.ts';
 import { unreadBytesOf } from './tcp-queues.ts';
 
 /**
- * Bit rate of all that is sent to a client beside its sound (answers to its STUN, RTCP, DTLS): several times that of a browser with 250
- * consumers. mediasoup measures it over 2.5 s.
+ * Bit rate of all that is sent to a client beside its sound: answers to its STUN, RTCP, DTLS, and what SRTP adds to each packet of
+ * sound. The last is 3.2 Mbit/s of a browser with 250 consumers of 100 packets a second (16 bytes each), answers to a flood are far
+ * more. mediasoup measures it over 1 s.
  */
-const MAX_ANSWERS_BPS = 1_000_000;
+const MAX_ANSWERS_BPS = 5_000_000;
 /** Data in the kernel's queue to a client over TCP from which the client counts as one that does not read: seconds of sound. */
 const MAX_UNREAD_BYTES = 65_536;
+
+/** Number of intervals without a call of {@link TransportGuard.look} after which a new watch begins. */
+const PAUSED_INTERVALS = 2;
 
 type GuardTimings = Pick<Timings['mediaWorkers'], 'transportsEveryMs' | 'unreadForMs'>;
 
@@ -23,16 +27,25 @@ export class TransportGuard {
   readonly #rtcPort: number;
   readonly #timings: GuardTimings;
   readonly #log: FastifyBaseLogger;
+  readonly #readTables: () => Promise<string[]>;
   readonly #transports = new Set<WebRtcTransport>();
   /** Times since which clients have not read, ms. */
   readonly #unreadSinceMs = new Map<WebRtcTransport, number>();
   #lookedAtMs = -Infinity;
+  #calledAtMs = -Infinity;
   #isLooking = false;
 
-  constructor(rtcPort: number, timings: GuardTimings, log: FastifyBaseLogger) {
+  /** @param readTables returns the kernel's tables of TCP connections */
+  constructor(
+    rtcPort: number,
+    timings: GuardTimings,
+    log: FastifyBaseLogger,
+    readTables = readTcpTables,
+  ) {
     this.#rtcPort = rtcPort;
     this.#timings = timings;
     this.#log = log;
+    this.#readTables = readTables;
   }
 
   get size(): number {
@@ -47,8 +60,15 @@ export class TransportGuard {
     });
   }
 
-  /** Closes each transport whose client asks for too much, or has not read for a while. Does nothing if the last look was a moment ago. */
+  /**
+   * Closes each transport whose client asks for too much, or has not read for a while; to be called without a pause while they are
+   * watched. Does nothing if the last look was a moment ago.
+   */
   async look(nowMs: number): Promise<void> {
+    const pausedMs = nowMs - this.#calledAtMs;
+    this.#calledAtMs = nowMs;
+    // They may have read all since.
+    if (pausedMs > PAUSED_INTERVALS * this.#timings.transportsEveryMs) this.#unreadSinceMs.clear();
     if (this.#isLooking || nowMs - this.#lookedAtMs < this.#timings.transportsEveryMs) return;
     this.#lookedAtMs = nowMs;
     this.#isLooking = true;
@@ -79,11 +99,11 @@ export class TransportGuard {
       const { iceSelectedTuple: tuple } = transport;
       return tuple?.protocol === 'tcp' ? [{ transport, tuple }] : [];
     });
+    const left = new Set(this.#unreadSinceMs.keys());
+    for (const { transport } of overTcp) left.delete(transport);
+    for (const transport of left) this.#unreadSinceMs.delete(transport);
     if (overTcp.length === 0) return;
-    const tables = await Promise.all(
-      ['/proc/net/tcp', '/proc/net/tcp6'].map((path) => readFile(path, 'latin1').catch(() => '')),
-    );
-    const unread = unreadBytesOf(tables, this.#rtcPort);
+    const unread = unreadBytesOf(await this.#readTables(), this.#rtcPort);
     for (const { transport, tuple } of overTcp) {
       const bytes = unread(tuple.remoteIp ?? '', tuple.remotePort ?? 0);
       if (bytes < MAX_UNREAD_BYTES) {
@@ -105,3 +125,8 @@ export class TransportGuard {
     transport.close();
   }
 }
+
+const readTcpTables = () =>
+  Promise.all(
+    ['/proc/net/tcp', '/proc/net/tcp6'].map((path) => readFile(path, 'latin1').catch(() => '')),
+  );

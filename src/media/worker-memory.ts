@@ -54,12 +54,13 @@ export class WorkerMemory {
   }
 }
 
-/** Returns the resident memory of a process, bytes; 0 if it has ended, or no descriptor is left to read it. */
-export function residentBytesOf(pid: number): number {
+/** Returns the resident memory of a process, bytes; undefined if it has ended, or no descriptor is left to read it. */
+export function residentBytesOf(pid: number): number | undefined {
   try {
     const status = readFileSync(`/proc/${pid}/status`, 'latin1');
-    return Number(/^VmRSS:\s+(\d+) kB$/m.exec(status)?.[1] ?? 0) * KIB;
+    const kib = /^VmRSS:\s+(\d+) kB$/m.exec(status)?.[1];
+    return kib === undefined ? undefined : Number(kib) * KIB;
   } catch {
-    return 0;
+    return undefined;
   }
 }

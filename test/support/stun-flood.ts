@@ -43,6 +43,11 @@ export class StunFlood {
     this.#socket.resume();
   }
 
+  /** Number of bytes of the answers that it has read. */
+  get bytesRead(): number {
+    return this.#socket.bytesRead;
+  }
+
   /** Sends requests; resolves when the kernel has taken them. */
   async send(count: number): Promise<void> {
     const taken = Promise.withResolvers<void>();

@@ -42,3 +42,12 @@ test('a connection is known by both of its ends', () => {
   expect(unread('192.168.1.6', 50_000)).toBe(0);
   expect(unreadBytesOf([LINE], 30_001)('192.168.1.5', 50_000)).toBe(0);
 });
+
+test('the fuller one counts of two connections with the same remote end', () => {
+  const other = LINE.replace('0100007F', '0200007F').replace('00012345', '00000000');
+  for (const lines of [
+    [LINE, other],
+    [other, LINE],
+  ])
+    expect(unreadBytesOf(lines, 30_000)('192.168.1.5', 50_000)).toBe(0x12345);
+});
