@@ -130,9 +130,9 @@ export class Half {
   }
 }
 
-/** Time limits of a client. */
+/** Time limits of a client; an ICE restart extends each of them. */
 export type HalfTimeouts = {
-  /** Maximum time until the first connection, ms; an ICE restart extends this and the next. */
+  /** Maximum time until the first connection, ms. */
   connectWithinMs: number;
   /** Maximum time until a lost connection is restored, ms. */
   resumeMs: number;
