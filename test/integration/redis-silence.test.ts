@@ -26,19 +26,20 @@ const BACK_WITHIN_MS = 3 * timings.commandTimeoutMs + timings.longestReconnectMs
 
 const sleep = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
-async function connect(address: RedisAddress): Promise<Redis> {
-  const store = await Redis.connect(address, silentLog, timings);
+async function connect(address: RedisAddress, log = silentLog): Promise<Redis> {
+  const store = await Redis.connect(address, log, timings);
   cleanUps.push(() => store.close());
   return store;
 }
 
-/** A Redis, the way to it, and a store that is connected over that. */
+/** A Redis, the way to it, and a store that is connected over that, with a log of its own. */
 async function openWay() {
   const redis = await openRedis();
   const proxy = await TestProxy.open(redis.url);
   cleanUps.push(() => proxy.close());
   const url = proxy.url.replace('http:', 'redis:');
-  return { redis, proxy, store: await connect({ url }) };
+  const log = silentLog.child({});
+  return { redis, proxy, log, store: await connect({ url }, log) };
 }
 
 /** Waits until Redis answers, and fails if that takes longer than `withinMs`. */
@@ -137,9 +138,8 @@ test('a store that is closed while its connections are replaced leaves none open
 });
 
 test('a Redis that refuses to end connections: they are left to TCP, as the log says once, until it permits it', async () => {
-  const warned = vi.spyOn(silentLog, 'warn');
-  cleanUps.push(() => warned.mockRestore());
-  const { redis, proxy, store } = await openWay();
+  const { redis, proxy, log, store } = await openWay();
+  const warned = vi.spyOn(log, 'warn');
   const other = await openStore(redis);
   const setRight = (right: string) =>
     other.run((client) => client.sendCommand(['ACL', 'SETUSER', 'default', right]));
