@@ -37,8 +37,6 @@ const WAITING = [
   'redis-clock',
   'redis-end',
   'redis-memory',
-  'redis-silence',
-  'redis-start',
   'resume-elsewhere',
   'resume-limits',
   'resume-settings',
@@ -99,7 +97,6 @@ const PAGES = ['admin', 'client', 'page', 'page-entrance', 'websocket-audio'].ma
 const SIMULATIONS = [
   'account-sender',
   'active-speakers.speech',
-  'arrivals.early',
   'bursts-heard',
   'client/worklet/playout',
   'detector.unknown-formats',
@@ -141,6 +138,7 @@ const MOCKING = [
 
 /** The longest of these, which run with the long tests. */
 const LONG_SIMULATIONS = [
+  'arrivals.early',
   'audio/entries',
   'audio/lossy-speech',
   'audio/turns',
@@ -171,6 +169,8 @@ const LONG_WAITING = [
   'failover-refused',
   'first-process',
   'processes',
+  'redis-silence',
+  'redis-start',
   'room-homes',
   'running-out',
   'signals',
