@@ -169,6 +169,7 @@ export class Room {
     } else {
       this.#downlink.removePeer(name);
       this.mixer.addSpeaker(name, this.speakerOf(name));
+      this.mixer.setPaced(name, true);
     }
     this.#members.enter(peer);
     this.#share(peer, false);
@@ -191,6 +192,7 @@ export class Room {
       if (this.mixer.hasSpeaker(name)) this.mixer.cutSpeaker(name);
       else this.mixer.addSpeaker(name, this.speakerOf(name));
     } else if (!this.#downlink.hears(name)) this.mixer.removeSpeaker(name);
+    this.mixer.setPaced(name, kind === 'websocket');
     // An uplink passes the mute with each packet.
     const isHeldBack = kind === 'webrtc' && isMuted;
     this.mixer.setMuted(name, isHeldBack, performance.now(), kind === 'websocket');

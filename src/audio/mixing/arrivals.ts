@@ -125,6 +125,8 @@ const MAX_AHEAD_AGAIN_MS = 360;
 export class Punctuality {
   /** Packets, and frames of a mix in their place, that a listener is sent which hears the speaker apart. */
   readonly queue = new FrameSource();
+  /** True for packets that come from a pacer of this node: what it hands on at once, at the end of bursts, is meant to be heard. */
+  isPaced = false;
   /** Time at which a copy last replaced a lost packet. */
   #copiedAtMs = -Infinity;
   /** True from a packet that was too early until listeners have little to play again. */
@@ -138,7 +140,7 @@ export class Punctuality {
 
   /** True if a packet that comes now cannot be sent: listeners have too much to play. */
   isEarly(nowMs: number): boolean {
-    return this.#aheadMs(nowMs) > MAX_AHEAD_MS;
+    return !this.isPaced && this.#aheadMs(nowMs) > MAX_AHEAD_MS;
   }
 
   /** Notes a packet that has come. */

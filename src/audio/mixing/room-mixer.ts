@@ -162,6 +162,12 @@ export class RoomMixer {
     this.#nextId += 1;
   }
 
+  /** Sets whether the packets of a speaker come from a pacer of this node: none of these counts as too early. */
+  setPaced(peer: string, isPaced: boolean): void {
+    const speaker = this.#speakers.get(peer);
+    if (speaker) speaker.punctuality.isPaced = isPaced;
+  }
+
   hasSpeaker(peer: string): boolean {
     return this.#speakers.has(peer);
   }

@@ -52,8 +52,8 @@ export class RoomSpeaker implements HeardSpeaker {
   /** Time at which this speaker last talked, ms. */
   talkedAtMs = -Infinity;
   needsMix = false;
-  readonly #punctuality = new Punctuality();
-  readonly apart = this.#punctuality.queue;
+  readonly punctuality = new Punctuality();
+  readonly apart = this.punctuality.queue;
   /** True if its producer is paused: packets that still come are withheld. */
   isMuted = false;
   /** True if the last state of its node says that it is muted, until its packets come again after a gap. */
@@ -119,7 +119,7 @@ export class RoomSpeaker implements HeardSpeaker {
   forward(isPause: boolean, nowMs: number, onLost: (samples: number) => void): void {
     for (let past = this.#takeNext(isPause, nowMs); past; past = this.#takeNext(isPause, nowMs)) {
       const isOver = past.isLost && this.#stream.isOver(past.durationSamples);
-      const isEarly = this.#punctuality.isEarly(nowMs);
+      const isEarly = this.punctuality.isEarly(nowMs);
       if (!this.isPlayed) {
         this.#history.passAll();
         this.#isHeard = this.followers.size > 0 && !isEarly;
@@ -198,21 +198,21 @@ export class RoomSpeaker implements HeardSpeaker {
     const state = { atMs: nowMs, isPause, isWithheld: this.isWithheld };
     const past = this.#past.take(next, before, state);
     const hasCopy = !past.isLost && before?.isLost && carriesCopy(past.payload);
-    if (hasCopy) this.#punctuality.noteCopy(nowMs);
+    if (hasCopy) this.punctuality.noteCopy(nowMs);
     this.#history.push(past);
     return past;
   }
 
   /** Notes that a packet has come, before it is sent. @returns true if {@link needsMix} has changed */
   noteArrival(nowMs: number): boolean {
-    if (this.#isSent) this.#punctuality.noteArrival(nowMs);
+    if (this.#isSent) this.punctuality.noteArrival(nowMs);
     return this.updateNeedsMix(nowMs);
   }
 
   /** Updates {@link needsMix}. @returns true if it has changed */
   updateNeedsMix(nowMs: number): boolean {
     const before = this.needsMix;
-    this.needsMix = this.#punctuality.needsMix(nowMs);
+    this.needsMix = this.punctuality.needsMix(nowMs);
     return this.needsMix !== before;
   }
 
@@ -220,7 +220,7 @@ export class RoomSpeaker implements HeardSpeaker {
   #forwardApart(past: PastPacket, nowMs: number, before = NOBODY): void {
     if (this.followers.size === 0 && this.apartFollowers.size === 0) return;
     // A packet that some have received has been counted for all.
-    if (before.size === 0 && !this.#punctuality.take(past, nowMs)) return;
+    if (before.size === 0 && !this.punctuality.take(past, nowMs)) return;
     const frame = forwardFrame(this.number, past.payload);
     for (const listener of this.apartFollowers) {
       if (!before.has(listener)) listener.deliver(frame, past.audioLevel);
@@ -280,7 +280,7 @@ export class RoomSpeaker implements HeardSpeaker {
    */
   endPlaying(before: ReadonlySet<Listener>, nowMs: number): void {
     for (const past of this.#history.rest.filter(({ isWithheld }) => !isWithheld)) {
-      if (this.#punctuality.isEarly(nowMs)) {
+      if (this.punctuality.isEarly(nowMs)) {
         counters.dropped.too_fast += 1;
         continue;
       }

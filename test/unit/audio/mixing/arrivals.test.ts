@@ -1,5 +1,10 @@
 import { describe, expect, test } from 'vitest';
-import { Arrivals, bestMomentMs, TickMoment } from '../../../../src/audio/mixing/arrivals.ts';
+import {
+  Arrivals,
+  bestMomentMs,
+  Punctuality,
+  TickMoment,
+} from '../../../../src/audio/mixing/arrivals.ts';
 
 test('the moment after which none waits long is the one before the longest pause', () => {
   expect(bestMomentMs([])).toBeUndefined();
@@ -149,4 +154,14 @@ test('ticks come later once in 5 s at most', () => {
   // They stay where they are, as on a crowded clock.
   const moves = Array.from({ length: 1000 }, () => moment.better(speakers, 2006));
   expect(moves.filter((move) => move?.isLater)).toHaveLength(4);
+});
+
+test.each([
+  [true, false],
+  [false, true],
+])('Punctuality.isEarly(), 660 ms handed on at once, from a pacer: %s: %s', (isPaced, isEarly) => {
+  const punctuality = new Punctuality();
+  punctuality.isPaced = isPaced;
+  for (let packet = 0; packet < 11; packet += 1) punctuality.queue.add(60 * 48, 1000);
+  expect(punctuality.isEarly(1000)).toBe(isEarly);
 });
