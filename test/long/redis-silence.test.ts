@@ -128,9 +128,10 @@ test('what was sent over a dead connection never runs, also if it reaches Redis 
 
 test('a store that is closed while its connections are replaced leaves none open', async () => {
   const { proxy, store } = await openWay();
+  const ended = vi.spyOn(store.client, 'destroy');
   proxy.silence();
   proxy.speak();
-  while (store.client.isOpen) await sleep(5);
+  await vi.waitFor(() => expect(ended).toHaveBeenCalled(), { timeout: 30_000, interval: 5 });
   await store.close();
   await expect.poll(() => proxy.connections.open).toBe(0);
   await sleep(timings.commandTimeoutMs);
