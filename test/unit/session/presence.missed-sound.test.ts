@@ -3,7 +3,8 @@ import { DEFAULT_TIMINGS } from '../../../config/timings.ts';
 import type { AudioFormat } from '../../../src/audio/format.ts';
 import type { Room } from '../../../src/rooms/room.ts';
 import type { ClientAudio } from '../../../src/session/client-audio.ts';
-import { Presence, type PresenceParts } from '../../../src/session/presence.ts';
+import { Presence } from '../../../src/session/presence.ts';
+import { presencePartsOf } from '../../support/presence-parts.ts';
 
 /** A WebSocket client in a room whose mixer notes updates of listeners. */
 async function openClient(format: AudioFormat) {
@@ -33,21 +34,10 @@ async function openClient(format: AudioFormat) {
     isMuted: false,
     attach: nothing,
   };
-  const parts = {
-    rooms: { acquire: async () => ({ room, release: nothing }) },
-    places: { get: nothing, take: nothing },
-    checkJoin: async () => {},
-    onPlace: nothing,
-    onSettled: nothing,
-    giveUpElsewhere: nothing,
-    requestLimits: { turns: { run: async (_id: string, work: () => unknown) => work() } },
-    credentials: {},
-    timings: { changesWithinMs: 10_000 },
-  };
   const presence = new Presence(
     client as never,
     audio as unknown as ClientAudio,
-    parts as unknown as PresenceParts,
+    presencePartsOf(room),
   );
   await presence.join('a', { type: 'join', room: 'a' });
   return { presence, updates, listeners };

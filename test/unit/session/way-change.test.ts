@@ -5,7 +5,8 @@ import type { WebRtcPeer } from '../../../src/rooms/webrtc-peer.ts';
 import { mediaLost } from '../../../src/media/webrtc-leg.ts';
 import type { ServerMessage } from '../../../src/protocol/messages.ts';
 import type { ClientAudio } from '../../../src/session/client-audio.ts';
-import { Presence, type PresenceParts } from '../../../src/session/presence.ts';
+import { Presence } from '../../../src/session/presence.ts';
+import { presencePartsOf } from '../../support/presence-parts.ts';
 
 /** A change of a client's way into its room, with a room and media that do what the test says. */
 
@@ -86,21 +87,10 @@ function open() {
     attach: nothing,
     describeSettings: () => ({ volume: {}, mute: false }),
   };
-  const parts = {
-    rooms: { acquire: async () => ({ room, release: nothing }) },
-    places: { get: nothing, take: nothing },
-    checkJoin: async () => {},
-    onPlace: nothing,
-    onSettled: nothing,
-    giveUpElsewhere: nothing,
-    requestLimits: { turns: { run: async (_id: string, work: () => unknown) => work() } },
-    credentials: {},
-    timings: { changesWithinMs: 10_000 },
-  };
   const presence = new Presence(
     client as never,
     audio as unknown as ClientAudio,
-    parts as unknown as PresenceParts,
+    presencePartsOf(room),
   );
   const join = (media: { media?: 'webrtc' }, id: number) => {
     presence.joinCame();
