@@ -127,13 +127,19 @@ test('a browser that cannot be let in takes no capacity from the next one', asyn
   expect(await legsOf(pool)).toEqual([2, 1]);
 });
 
-test('a media worker to which a room was spread is left again if its first browser finds a place on the one before', async () => {
+/** A room with one browser, whose media worker takes another once the `second` of its two speakers has left. */
+async function openFullRoom() {
   const pool = await openPool(2, 2);
   const room = await pool.openRouter(() => {});
   cleanUps.push(() => room.close());
   await room.plainLeg.produce();
   const second = await room.plainLeg.produce();
   await join(room);
+  return { pool, room, second };
+}
+
+test('a media worker to which a room was spread is left again if its first browser finds a place on the one before', async () => {
+  const { pool, room, second } = await openFullRoom();
   // The first is full.
   const joining = join(room);
   second.close();
@@ -146,12 +152,7 @@ test('a media worker to which a room was spread is left again if its first brows
 });
 
 test('a media worker to which a room was spread is kept for the second of two browsers that waited for it', async () => {
-  const pool = await openPool(2, 2);
-  const room = await pool.openRouter(() => {});
-  cleanUps.push(() => room.close());
-  await room.plainLeg.produce();
-  const second = await room.plainLeg.produce();
-  await join(room);
+  const { pool, room, second } = await openFullRoom();
   const joining = [join(room), join(room)];
   // The first is full with one more.
   second.close();
