@@ -2,7 +2,13 @@ import { type Container, containerOf } from '../format.ts';
 import type { ContainerReader } from './container-reader.ts';
 import type { Ingest } from './ingest.ts';
 import { isFirstOggPage, OggReader } from './ogg-reader.ts';
-import { RECORDINGS, StreamBudget, type StreamOverdraft, unreadable } from './stream-budget.ts';
+import {
+  RECORDINGS,
+  StreamBudget,
+  type StreamOverdraft,
+  unreadable,
+  TOO_MANY_RECORDINGS,
+} from './stream-budget.ts';
 import { WebmReader } from './webm-reader.ts';
 
 /** Number of bytes without a packet after which a stream is refused: it is not a voice recording. */
@@ -37,7 +43,7 @@ export class ContainerIngest implements Ingest {
     onFault: (fault: unknown) => void,
     onOver?: (overdraft: StreamOverdraft) => void,
   ) {
-    this.#recordings = new StreamBudget(RECORDINGS, 'Recordings begin too often.', onOver);
+    this.#recordings = new StreamBudget(RECORDINGS, TOO_MANY_RECORDINGS, onOver);
     this.#container = container;
     this.#packets = packets;
     this.#onFault = onFault;

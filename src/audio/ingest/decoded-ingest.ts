@@ -7,7 +7,7 @@ import type { FrameReader, FrameSink } from './frame-reader.ts';
 import { type Ingest, type IngestEvents, isCutBetween, type OpusTarget } from './ingest.ts';
 import type { LastPackets } from './splice.ts';
 import { SampleEncoder } from './sample-encoder.ts';
-import { HEADS, StreamBudget, unreadable } from './stream-budget.ts';
+import { HEADS, StreamBudget, unreadable, TOO_MANY_RECORDINGS } from './stream-budget.ts';
 
 /** Number of bytes without a frame after which a stream is refused. */
 const MAX_UNREAD_BYTES = 1 << 20;
@@ -72,7 +72,7 @@ export class DecodedIngest implements Ingest {
     this.#target = target;
     this.#events = events;
     this.#before = before;
-    this.#heads = new StreamBudget(HEADS, 'Recordings begin too often.', target.sound.onOver);
+    this.#heads = new StreamBudget(HEADS, TOO_MANY_RECORDINGS, target.sound.onOver);
     this.#decoder = codecs.frames.open(format.codec);
     this.#reader = format.openReader(this.#take);
   }

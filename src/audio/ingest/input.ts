@@ -42,7 +42,7 @@ import {
 } from './input-state.ts';
 import type { LastPackets } from './splice.ts';
 import { OpaqueIngest } from './opaque-ingest.ts';
-import { CHANGES, StreamBudget } from './stream-budget.ts';
+import { CHANGES, StreamBudget, TOO_MANY_RECORDINGS } from './stream-budget.ts';
 
 /**
  * Time after the last message of a client of unknown format during which it is sent no audio, ms. After it the client hears the room
@@ -128,7 +128,7 @@ export class AudioInput {
     this.#target = target;
     this.#events = events;
     const { onOver } = target.sound;
-    this.#switchBudget = new StreamBudget(CHANGES, 'Recordings begin too often.', onOver);
+    this.#switchBudget = new StreamBudget(CHANGES, TOO_MANY_RECORDINGS, onOver);
     this.#maxWaitingBytes = maxWaitingBytes;
     this.#isDeclared = declared !== 'auto';
     this.#waiting = new HeldAudio(

@@ -11,6 +11,9 @@ export const CHANGES: Rate = { perSecond: 5, burst: 20 };
 /** Maximum number of heads per second, and at once, of streams whose decoder is reopened for each: this takes 10 ms of the decoder thread. */
 export const HEADS: Rate = { perSecond: 1.5, burst: 12 };
 
+/** Text of the error to a client whose recordings exceed their budget. */
+export const TOO_MANY_RECORDINGS = 'Recordings begin too often.';
+
 /** Part of the burst that must be left for a client to be within its budget again. */
 const RECOVERED = 1 / 5;
 /** Part of the burst from which a client that was not read is read again; at least one recording. */
