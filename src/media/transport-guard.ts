@@ -126,6 +126,7 @@ export class TransportGuard {
   }
 }
 
+/** Returns the kernel's tables of TCP connections, of both families; an empty one if it is missing (no IPv6) or cannot be read. */
 const readTcpTables = () =>
   Promise.all(
     ['/proc/net/tcp', '/proc/net/tcp6'].map((path) => readFile(path, 'latin1').catch(() => '')),
