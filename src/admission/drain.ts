@@ -11,7 +11,7 @@ const RETRY_AFTER_MS = 1000;
 export class Drain {
   readonly #sessions: Sessions;
   readonly #log: FastifyBaseLogger;
-  #deadlineMs: number | undefined;
+  #deadlineAtMs: number | undefined;
 
   constructor(sessions: Sessions, log: FastifyBaseLogger) {
     this.#sessions = sessions;
@@ -19,7 +19,7 @@ export class Drain {
   }
 
   get isDraining(): boolean {
-    return this.#deadlineMs !== undefined;
+    return this.#deadlineAtMs !== undefined;
   }
 
   /** @throws {PartylineError} `overloaded` while this node drains */
@@ -31,13 +31,13 @@ export class Drain {
 
   /** Returns the time that clients have left after being asked to leave within `withinMs`, ms: less if they were asked before. */
   timeLeftMs(withinMs: number): number {
-    const leftMs = (this.#deadlineMs ?? Infinity) - performance.now();
+    const leftMs = (this.#deadlineAtMs ?? Infinity) - performance.now();
     return Math.round(Math.min(withinMs, Math.max(0, leftMs)));
   }
 
   /** Refuses new clients from now on, without asking others to leave: this node closes at once. */
   refuse(): void {
-    this.#deadlineMs ??= performance.now();
+    this.#deadlineAtMs ??= performance.now();
   }
 
   /**
@@ -45,14 +45,14 @@ export class Drain {
    * @param by requester, for the log
    */
   async begin(withinMs: number, by: string): Promise<void> {
-    const isFirst = this.#deadlineMs === undefined;
-    const deadlineMs = performance.now() + withinMs;
+    const isFirst = this.#deadlineAtMs === undefined;
+    const deadlineAtMs = performance.now() + withinMs;
     const message = isFirst ? 'drain began' : 'drain requested again';
     this.#log.info({ by, withinMs, peers: this.#sessions.size }, message);
     if (isFirst) this.#sessions.announceDrain(withinMs);
-    this.#deadlineMs = Math.min(deadlineMs, this.#deadlineMs ?? Infinity);
+    this.#deadlineAtMs = Math.min(deadlineAtMs, this.#deadlineAtMs ?? Infinity);
     let reportAtMs = performance.now() + REPORT_EVERY_MS;
-    while (this.#sessions.size > 0 && performance.now() < this.#deadlineMs) {
+    while (this.#sessions.size > 0 && performance.now() < this.#deadlineAtMs) {
       await new Promise((resolve) => setTimeout(resolve, LOOK_EVERY_MS));
       if (!isFirst || performance.now() < reportAtMs) continue;
       this.#log.info({ peers: this.#sessions.size }, 'drain in progress');

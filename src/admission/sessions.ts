@@ -117,9 +117,9 @@ export class Sessions {
     this.#timer = undefined;
   }
 
-  /** Sends every client `draining`: this node closes within `deadlineMs`. */
-  announceDrain(deadlineMs: number): void {
-    const message = { type: 'draining', deadline_ms: deadlineMs } as const;
+  /** Sends every client `draining`: this node closes within `withinMs`. */
+  announceDrain(withinMs: number): void {
+    const message = { type: 'draining', deadline_ms: withinMs } as const;
     for (const session of this.#sessions.values()) session.notify(message);
   }
 

@@ -137,13 +137,13 @@ export class Operator {
    * @returns the time that its clients have, ms
    * @throws {PartylineError} `not_found` if no such node lives
    */
-  async drain(node: string, deadlineMs: number | undefined, by: string): Promise<number> {
-    const request = { by, ...(deadlineMs !== undefined && { deadline_ms: deadlineMs }) };
+  async drain(node: string, withinMs: number | undefined, by: string): Promise<number> {
+    const request = { by, ...(withinMs !== undefined && { deadline_ms: withinMs }) };
     const { replies, unreachable } = await this.#callDrain(request, node);
     const [reply] = replies.values();
     if (!reply) throw missing('There is no such node.', unreachable);
     // A node of an older version does not send this.
-    return reply.deadline_ms ?? deadlineMs ?? 0;
+    return reply.deadline_ms ?? withinMs ?? 0;
   }
 
   /** Closes a peer on any node. @throws {PartylineError} `not_found` if no node knows it */
