@@ -13,6 +13,7 @@ import {
   type PlannedSubscription,
 } from './subscriptions.ts';
 import { ListenerLeads } from './listener-leads.ts';
+import { exchangeListener } from './listener-order.ts';
 import type { MixEnginePool } from './mix-engine-pool.ts';
 import type { MixEngine } from './mix-engine.ts';
 import type { MixOutput, MixPlan, Opening, SpeakerId } from './mix-plan.ts';
@@ -127,7 +128,7 @@ export class RoomMixer {
   /** Changes the subscription of a listener; gains change gradually. `hasMissed` if its decoder lacks what it was sent last. */
   updateListener(before: Listener, after: Listener, hasMissed = false): void {
     if (!this.#listeners.has(before)) return;
-    this.#replaceListener(before, after);
+    this.#listeners = exchangeListener(this.#listeners, before, after);
     if (this.#begun.has(before)) this.#begun.add(after);
     this.#changes.begin(before, after, this.#mixed(), (name) =>
       this.#ticks.some((tick) => tick.mixes.has(name)),
@@ -142,17 +143,6 @@ export class RoomMixer {
     if (canHear) for (const tick of this.#ticks) tick.replaced.add(before);
     if (canHear) for (const speaker of this.#heard()) speaker.replace(before, after);
     this.#plan();
-  }
-
-  /** Replaces a listener at its place, unless it had no volumes: its first ones must not cost another listener an individual mix. */
-  #replaceListener(before: Listener, after: Listener): void {
-    if (hasVolumes(before)) {
-      const listeners = [...this.#listeners];
-      this.#listeners = new Set(listeners.map((each) => (each === before ? after : each)));
-    } else {
-      this.#listeners.delete(before);
-      this.#listeners.add(after);
-    }
   }
 
   /** Adds a speaker, whose packets are passed to {@link receive}. */
@@ -602,5 +592,3 @@ export class RoomMixer {
     }
   }
 }
-
-const hasVolumes = ({ volume }: Listener) => Object.values(volume).some((gain) => gain !== 1);
