@@ -103,14 +103,14 @@ export class HealthWatch {
     const nothingArrivesSinceMs = flow.nothingArrivesSinceMs(nowMs);
     // Silence may only mean that the others stopped, and that the message that says so was lost
     // with the WebSocket: nothing has come over it since.
-    const isInDoubt = (this.#wire.heardMs ?? nowMs) <= (nothingArrivesSinceMs ?? -Infinity);
-    const isDeaf = nothingArrivesSinceMs !== undefined && !isInDoubt;
+    const mayBeLost = (this.#wire.heardMs ?? nowMs) <= (nothingArrivesSinceMs ?? -Infinity);
+    const isDeaf = nothingArrivesSinceMs !== undefined && !mayBeLost;
     const { unsent } = audio;
     const isUnsent = unsent !== undefined && nowMs - unsent.sinceMs >= UNSENT_MS;
     const isPathless = pathlessMs >= PATHLESS_MS;
     // A join waits for answers, without which its audio cannot begin over any transport.
     const needsWebSocket = transport === 'websocket' || around.isOpening;
-    const isStalled = this.#checkWebSocket(needsWebSocket, isInDoubt, nowMs);
+    const isStalled = this.#checkWebSocket(needsWebSocket, mayBeLost, nowMs);
     this.isInterrupted = isPathless || isBroken || isSoundStopped || isStalled;
     this.trouble = sentenceFor([
       [isPathless, transport === 'webrtc' ? TROUBLES.pathless : TROUBLES.unloaded],
@@ -152,11 +152,11 @@ export class HealthWatch {
   }
 
   /** Gives up a WebSocket that carries nothing. Returns true if audio needs it and is stalled. */
-  #checkWebSocket(needsWebSocket: boolean, isInDoubt: boolean, nowMs: number): boolean {
+  #checkWebSocket(needsWebSocket: boolean, mayBeLost: boolean, nowMs: number): boolean {
     const { heardMs } = this.#wire;
     if (heardMs === undefined) return false; // there is no connection: the client reports that by itself
     const carries = needsWebSocket ? 'sound' : 'text';
-    const state = this.#pulse.look(isInDoubt ? 'doubt' : carries, heardMs, nowMs);
+    const state = this.#pulse.look(mayBeLost ? 'doubt' : carries, heardMs, nowMs);
     if (state === 'lost') this.#wire.fail('The connection went silent.');
     return needsWebSocket && state !== 'steady';
   }

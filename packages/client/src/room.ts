@@ -220,7 +220,7 @@ export class Room {
   suspend(): boolean {
     this.#wire.suspend();
     this.#giveUpChange();
-    return !this.#wire.isInDoubt;
+    return !this.#wire.isOutcomeUnknown;
   }
 
   /**

@@ -10,7 +10,7 @@ export class Wire {
   #connection = defer<Connection>();
   #present: Connection | undefined;
   #onFrame: ((frame: ArrayBuffer) => void) | undefined;
-  #inDoubt = 0;
+  #unknownOutcomes = 0;
   #closed = false;
 
   constructor(connection: Connection) {
@@ -18,8 +18,8 @@ export class Wire {
   }
 
   /** True if the answer to a request that cannot be repeated was lost or is pending: the gateway may have executed it. */
-  get isInDoubt(): boolean {
-    return this.#inDoubt > 0;
+  get isOutcomeUnknown(): boolean {
+    return this.#unknownOutcomes > 0;
   }
 
   /** Time of the last message from the gateway, ms of `performance.now()`; undefined while there is no connection. */
@@ -37,14 +37,14 @@ export class Wire {
     for (;;) {
       const connection = await this.#connection.promise;
       if (this.#closed) throw left();
-      if (isAskedOnce) this.#inDoubt += 1;
+      if (isAskedOnce) this.#unknownOutcomes += 1;
       try {
         const reply = await connection.request(request);
-        if (isAskedOnce) this.#inDoubt -= 1;
+        if (isAskedOnce) this.#unknownOutcomes -= 1;
         return reply;
       } catch (error) {
         const isLost = isUnanswered(error);
-        if (isAskedOnce && !isLost) this.#inDoubt -= 1;
+        if (isAskedOnce && !isLost) this.#unknownOutcomes -= 1;
         if (isLost) connection.fail(error.message); // has no effect if the connection has ended
         if (!isLost || isAskedOnce || this.#closed) throw error;
       }
