@@ -3,7 +3,7 @@ import type { FastifyBaseLogger } from 'fastify';
 import { counters } from '../counters.ts';
 import type { UnauthenticatedConnections } from './unauthenticated-connections.ts';
 
-/** Minimum interval between two log lines about connections that were not accepted, ms. */
+/** Minimum interval between two log lines about connections that were closed, ms. */
 const LOG_EVERY_MS = 60_000;
 /**
  * Maximum number of connections beyond the limit, for which the reserve has descriptors. No connection is ended for them while no more
@@ -62,6 +62,6 @@ export class ConnectionLimit {
     if (nowMs - this.#loggedAtMs < LOG_EVERY_MS) return;
     this.#loggedAtMs = nowMs;
     const maxConnections = this.#limit;
-    this.#log.warn({ maxConnections }, 'connections not accepted: too few descriptors left');
+    this.#log.warn({ maxConnections }, 'connections closed: too few descriptors left');
   }
 }

@@ -35,7 +35,7 @@ function attack(url: string, count: number): Socket[] {
 }
 
 const isRefusing = (gateway: GatewayProcess) =>
-  gateway.logged('connections not accepted: too few descriptors left').length === 1;
+  gateway.logged('connections closed: too few descriptors left').length === 1;
 
 /** Asks over a connection of its own, as a prober does. */
 async function statusOf(url: string): Promise<number | undefined> {
