@@ -6,8 +6,8 @@ import type { UnauthenticatedConnections } from './unauthenticated-connections.t
 /** Minimum interval between two log lines about connections that were closed, ms. */
 const LOG_EVERY_MS = 60_000;
 /**
- * Maximum number of connections beyond the limit, for which the reserve has descriptors. No connection is ended for them while no more
- * than this number have not authenticated, so that several health checks and scrapes can be served at once.
+ * Connections accepted beyond the limit, from the reserve. While at most this many are unauthenticated, none is ended for them, so that
+ * several health checks and scrapes are served at once.
  */
 const EXTRA_CONNECTIONS = 8;
 
@@ -36,8 +36,8 @@ export class ConnectionLimit {
     this.#server.getConnections((fault, count) => {
       if (fault) return;
       this.#limit = count + more;
-      // One connection beyond the present ones is accepted even if rooms have taken most of the
-      // reserve; and one more, for which another one is then ended.
+      // Accepts at least one connection beyond the present ones, even if rooms have used most of
+      // the reserve, and one more, for which an idle one is ended.
       this.#server.maxConnections = Math.max(this.#limit + EXTRA_CONNECTIONS, count + 1) + 1;
     });
   }

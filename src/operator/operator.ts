@@ -37,9 +37,9 @@ export type OperatedNode = {
   rooms: RoomRegistry;
   /** Ends the node when its clients have left, or after `withinMs`. @returns the time that they have, ms */
   drain(withinMs: number | undefined, by: string): number;
-  /** Closes a peer's connection, and removes its kept place. @returns false if the peer has neither */
+  /** Closes a peer's connection, and removes its kept place. @returns false if the peer is neither connected to this node nor kept here */
   kick(accountId: number, peer: string): boolean;
-  /** Mutes or unmutes a peer. @returns false if it is neither connected to the node nor kept there */
+  /** Mutes or unmutes a peer. @returns false if it is neither connected to this node nor kept here */
   mute(accountId: number, peer: string, isMuted: boolean): Promise<boolean>;
 };
 
@@ -87,7 +87,7 @@ export class Operator {
     );
   }
 
-  /** Returns the node that is asked, even while Redis is disconnected. */
+  /** Returns the description of this node, even while Redis is disconnected. */
   self(): NodeDescription {
     return this.#node.describe();
   }
@@ -120,7 +120,10 @@ export class Operator {
     };
   }
 
-  /** Returns one room with its peers. @throws {PartylineError} `not_found` if it has none */
+  /**
+   * Returns one room with its peers.
+   * @throws {PartylineError} `not_found` if it has none; `overloaded` if a node has not replied that may have them
+   */
   async room(key: RoomReference): Promise<RoomDescription> {
     const { replies, unreachable } = await this.#callRoom(key);
     const all = [...replies].flatMap(([node, peers]) => peers.map((peer) => ({ ...peer, node })));
@@ -135,7 +138,7 @@ export class Operator {
    * Drains a node: it accepts no more clients, and ends when its clients have left, or after `withinMs`.
    * @param by requester, for that node's log
    * @returns the time that its clients have, ms
-   * @throws {PartylineError} `not_found` if no such node lives
+   * @throws {PartylineError} `not_found` if no such node lives; `overloaded` if it has not replied
    */
   async drain(node: string, withinMs: number | undefined, by: string): Promise<number> {
     const request = { by, ...(withinMs !== undefined && { deadline_ms: withinMs }) };
@@ -146,14 +149,20 @@ export class Operator {
     return reply.deadline_ms ?? withinMs ?? 0;
   }
 
-  /** Closes a peer on any node. @throws {PartylineError} `not_found` if no node knows it */
+  /**
+   * Closes a peer on any node.
+   * @throws {PartylineError} `not_found` if no node knows it; `overloaded` if a node has not replied that may know it
+   */
   async kick(accountId: number, peer: string): Promise<void> {
     const { replies, unreachable } = await this.#callKick({ account_id: accountId, peer });
     if ([...replies.values()].includes(true)) return;
     throw missing('There is no such peer on any node.', unreachable);
   }
 
-  /** Mutes or unmutes a peer on any node, connected or away. @throws {PartylineError} `not_found` if no node knows it */
+  /**
+   * Mutes or unmutes a peer on any node, connected or away.
+   * @throws {PartylineError} `not_found` if no node knows it; `overloaded` if a node has not replied that may know it
+   */
   async mute(accountId: number, peer: string, isMuted: boolean): Promise<void> {
     const asked = { account_id: accountId, peer, muted: isMuted };
     const { replies, unreachable } = await this.#callMute(asked);

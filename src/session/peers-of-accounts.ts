@@ -1,4 +1,4 @@
-/** Values by account and peer; those of one account are found without a look at the others. */
+/** Values by account and peer name; the values of one account are found without a scan of all. */
 export class PeersOfAccounts<T> {
   readonly #accounts = new Map<number, Map<string, T>>();
   #size = 0;
@@ -7,11 +7,12 @@ export class PeersOfAccounts<T> {
     return this.#size;
   }
 
+  /** Returns the value of a peer; undefined if there is none. */
   get(accountId: number, name: string): T | undefined {
     return this.#accounts.get(accountId)?.get(name);
   }
 
-  /** Sets the value of a peer, in place of the one before. */
+  /** Sets the value of a peer, replacing an earlier one. */
   set(accountId: number, name: string, value: T): void {
     const peers = this.#accounts.get(accountId) ?? new Map<string, T>();
     this.#accounts.set(accountId, peers);
@@ -26,12 +27,12 @@ export class PeersOfAccounts<T> {
     if (peers.size === 0) this.#accounts.delete(accountId);
   }
 
-  /** Returns the values of an account, as they are now. */
+  /** Returns a copy of the values of an account. */
   of(accountId: number): T[] {
     return [...(this.#accounts.get(accountId)?.values() ?? [])];
   }
 
-  /** Returns the accounts that have values, as they are now. */
+  /** Returns a copy of the ids of accounts that have values. */
   accountIds(): number[] {
     return [...this.#accounts.keys()];
   }

@@ -1,7 +1,11 @@
 import type { JitterBufferLimits } from '../../rtp/jitter-buffer.ts';
 import type { MixOutput, MixPacket, MixPlan, SpeakerId } from './mix-plan.ts';
 
-/** Mix engine of one room, in this thread or another. */
+/**
+ * Mix engine of one room, as its `RoomMixer` sees it. A {@link MixBackend} opens one that passes the calls to the `LocalMixEngine` that
+ * mixes: by plain calls in this thread, by messages to a mixing thread. A `MigratingMixEngine` passes them to the engine of one backend
+ * after another.
+ */
 export type MixEngine = {
   apply(plan: MixPlan): void;
   insert(id: SpeakerId, packet: MixPacket, nowMs: number): void;

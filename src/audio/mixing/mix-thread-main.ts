@@ -78,7 +78,7 @@ port.on('message', (batch: MixBatch<MixCommand>) => {
     try {
       execute(item, read);
     } catch (fault) {
-      // Other rooms are mixed here, too.
+      // One room's fault must not end the others in this thread.
       answers.add({ answer: 'fault', fault });
     }
   }

@@ -276,7 +276,7 @@ function addTo<Key>(sets: Map<Key, Set<Listener>>, key: Key, listener: Listener)
   else sets.set(key, new Set([listener]));
 }
 
-/** Returns listeners with `after` in place of `before`, if that is one of them. */
+/** Returns listeners with `after` as a further one, if `before` is one of them. */
 export function replaced(
   listeners: ReadonlySet<Listener>,
   before: Listener,

@@ -1,6 +1,6 @@
 import { MAX_MESSAGE_BYTES } from '../../protocol/message-size.ts';
 
-/** Bounds the key of a room and the name of a peer together: each name has 128 characters of up to 4 bytes. */
+/** Maximum length of room key and peer name together, bytes: each name has up to 128 characters of 4 bytes. */
 const MAX_NAMES_BYTES = 2048;
 const LENGTH_BYTES = 4;
 /** Lengths of the room's key and of the peer's name, 16 bits each. */
@@ -13,6 +13,7 @@ export type RelayedMessage = {
   room: string;
   /** Name of the peer that sent it. */
   peer: string;
+  /** For a received message: a view of the received bytes. */
   message: Buffer;
 };
 
@@ -43,7 +44,7 @@ export class RelayFrameReader {
   readonly #onProbe: () => void;
   #chunks: Buffer[] = [];
   #bytes = 0;
-  /** Bytes with which the next step can be taken: of a length, or of a whole frame. */
+  /** Bytes needed for the next step: a length field, or a whole frame. */
   #neededBytes = LENGTH_BYTES;
 
   constructor(onMessage: (message: RelayedMessage) => void, onProbe: () => void) {
@@ -51,7 +52,7 @@ export class RelayFrameReader {
     this.#onProbe = onProbe;
   }
 
-  /** @throws {Error} if the bytes are not frames; nothing of what follows can be read then */
+  /** @throws {Error} if the bytes are not frames; the connection must then be closed */
   push(chunk: Buffer): void {
     this.#chunks.push(chunk);
     this.#bytes += chunk.length;

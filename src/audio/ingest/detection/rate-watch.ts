@@ -12,12 +12,13 @@ const CHANNELS = [1, 2];
 /** Minimum confidence of another rate. */
 const SURE = 0.9;
 
-/** Detects that the rate of samples has changed, or was detected wrongly: by their pace, which the bytes must confirm. Pure. */
+/** Detects that the rate of samples has changed, or was detected wrongly: by their pace, which the bytes must confirm. */
 export class RateWatch {
   readonly #format: SampleFormat;
   readonly #pace: PaceWatch;
-  /** Last messages, as many as are weighed, and the number of bytes of the stream before them. */
+  /** Last messages, as many as are weighed. */
   #recent: TimedMessage[] = [];
+  /** Total length of `#recent`, bytes. */
   #recentBytes = 0;
 
   /** @param history pace history of the sender, which is updated */
@@ -31,7 +32,12 @@ export class RateWatch {
     this.#pace = new PaceWatch(bytesPerMs, [...new Set(ratios)], history);
   }
 
-  /** @returns the format with another rate, once the stream has changed to it */
+  /**
+   * Adds a message.
+   * @param startsAtBytes number of bytes of the stream before it
+   * @param atMs time of its arrival
+   * @returns the format with another rate, once the stream has changed to it
+   */
   push(message: Buffer, startsAtBytes: number, atMs: number): Detection | undefined {
     this.#keep({ message, atMs });
     const pace = this.#pace.push(message.length, atMs);
