@@ -1,7 +1,7 @@
 import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
 
-/** Process that sends every datagram back to its sender. */
+/** Process that echoes each datagram, in place of the media worker in the floor (docs/benchmarks.md). */
 
 const SOCKET_BUFFER_BYTES = 1 << 22;
 

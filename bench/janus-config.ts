@@ -23,7 +23,9 @@ export function findJanusModules(): string | undefined {
 
 /**
  * Writes a new folder with Janus's configuration, and with links to only those modules that it must load.
+ * @param modules folder of Janus's modules ({@link findJanusModules})
  * @param port port of its WebSocket API
+ * @returns path of the new folder
  */
 export async function writeJanusConfig(modules: string, port: number): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'partyline-janus-'));

@@ -8,7 +8,10 @@ import { ms } from './ears.ts';
 /** Connections of a pro account. */
 export const CROWD_CLIENTS = 500;
 
-/** Maximum delays beyond those of a quiet gateway and of the bare server, ms, for one attacker and for a crowd; and maximum growth, MB. */
+/**
+ * For one attacker and for a crowd, the maximum longest gap beyond the larger of quiet and floor, and the maximum p99 of the event loop's
+ * delay beyond the floor, ms; for both, the maximum growth, MB.
+ */
 export const GOALS = {
   one: { gapMs: 60, loopMs: 20 },
   crowd: { gapMs: 200, loopMs: 50 },
@@ -19,8 +22,8 @@ export const GOALS = {
 };
 
 /**
- * Minimum number of messages from each client for an attack to count; of connections, if the attack connects again and again. It is small
- * because messages of 64 KB fill the buffers of 500 connections; for few clients {@link LEAST_IN_ALL} applies.
+ * Minimum number of messages per client (or connections, for attacks that reconnect) for an attack to count. It is small because messages
+ * of 64 KB fill the buffers of 500 connections; for few clients {@link LEAST_IN_ALL} applies.
  */
 const LEAST_OF_EACH = 2;
 const LEAST_IN_ALL = 10;
@@ -28,7 +31,7 @@ export const leastSent = (clients: number) => Math.max(LEAST_IN_ALL, LEAST_OF_EA
 /** Minimum share of the clients that must have been accepted. */
 const LEAST_ACCEPTED = 0.5;
 const CODES_SHOWN = 3;
-/** Connections of a free account, which are measured as one attacker where that is no attack by itself. */
+/** Up to this many clients count as one attacker (goals `one`): the connections of a free account. */
 const FREE_CLIENTS = PLANS.free.maxCcu;
 /** Maximum number of bytes that a listener may be sent for a message of 20 ms of sound (SECURITY.md, "bytes of Opus"), with its head. */
 const HEARD_BYTES = 1504;
@@ -37,12 +40,13 @@ const HEARD_BYTES = 1504;
 export type Floor = { gapMs: number; loopMs: number; attackers: AttackReport };
 
 export type Measured = {
-  /** Longest time for which a listener heard nothing during the attack. */
+  /** Longest time for which a listener heard nothing during the attack, ms. */
   gapMs: number;
   /** Longest such time without an attack. */
   quietMs: number;
   /** Undefined if the attack does nothing to the bare server (`hasNoFloor`). */
   floor: Floor | undefined;
+  /** 99th percentile of the event loop's delay, ms. */
   loopMs: number;
   /** Growth by the first attack. */
   heapMb: number;
@@ -88,7 +92,7 @@ function isHeardInBounds(attack: Attack, { heardBytes = 0, messages }: AttackRep
   return heardBytes > 0 && heardBytes <= messages * attack.listeners * HEARD_BYTES;
 }
 
-/** True if there was an attack, on the gateway as on the bare server, and it stayed within the goals. */
+/** Returns true if there was an attack, on the gateway as on the bare server, and it stayed within the goals. */
 export function isWithin(attack: Attack, measured: Measured, clients: number): boolean {
   const { gapMs, quietMs, floor, loopMs, heapMb, heapAgainMb, redisMb, keptKeys, attackers } =
     measured;

@@ -1,6 +1,6 @@
 /** Attacks as one client makes them, again and again until their time is over. */
 
-/** Messages that an attacker has received on its present connection. */
+/** Facts that the server has told one attacker on its present connection. */
 export type Told = {
   /** The server has greeted it. */
   isAccepted: boolean;
@@ -10,7 +10,7 @@ export type Told = {
   producerId: string | undefined;
   /** Id of the last consumer that it was offered; undefined before the first. */
   consumerId: string | undefined;
-  /** Number of requests with an `id` that were answered with an error; a warning that it sends too much answers none. */
+  /** Number of requests with an `id` that an error has answered; a warning `rate_limited` answers none, and is not counted. */
   refused: number;
 };
 
@@ -31,7 +31,7 @@ export type MessageAttack = {
   perSecond?: number;
   /** Number of messages after which it closes the connection and connects again at once. */
   reconnectAfter?: number;
-  /** Connects under one name from every client of the attack, and before it closes the last connection, so that each replaces the one before. */
+  /** All clients of the attack use one name, and connect anew before they close the last connection, so that each connection replaces the one before. */
   isOneName?: true;
   /** Names of further peers of the account, which talk in the room `attacked` meanwhile. */
   speakers?: string[];
@@ -40,7 +40,7 @@ export type MessageAttack = {
 } & AnyAttack;
 
 type AnyAttack = {
-  /** Code that the gateway must have told if the attack did what its name says. */
+  /** Error code, close code or HTTP status that the gateway must have sent, or the attack did not do what its name says. */
   provokes?: string;
   /** Largest number of clients, where one process cannot be more. */
   mostClients?: number;
@@ -52,18 +52,18 @@ type AnyAttack = {
   hasBusyMonth?: true;
   /** The account's webhook takes requests and answers none; a usage worker sends to it. */
   hasHangingWebhook?: true;
-  /** Nothing of it is for a server that only relays: there is no floor but quiet. */
+  /** The bare server would not react to it, so that it has no floor: only quiet is subtracted. */
   hasNoFloor?: true;
 };
 
 /** An attack over connections of its own making. */
 export type RawAttack = {
   name: string;
-  /** Connects a client. @returns what attacks until the time is over */
+  /** Connects a client. @returns function that attacks until `isOver()` */
   open(context: AttackContext): Promise<() => Promise<void>>;
   /** The server serves HTTPS and WSS. */
   isOverTls?: true;
-  /** Most of its connections are to be refused: it is an attack if there were enough of them, or of its messages. */
+  /** Most of its connections should be refused; the attack counts if it made enough connections or sent enough messages. */
   isRefused?: true;
 } & AnyAttack;
 

@@ -7,7 +7,7 @@ import { SPEAKERS } from './talk.ts';
 
 const FREE_CLIENTS = PLANS.free.maxCcu;
 const TURNS_PER_SECOND = 20;
-/** Time for which browsers stay that never connect: 2 s. */
+/** Turns for which a browser that never connects stays in the room: 2 s. */
 const STAYS_FOR_TURNS = 2 * TURNS_PER_SECOND;
 /** Clients of a pro account beside those that talk. */
 const MOST_BESIDE_SPEAKERS = PLANS.pro.maxCcu - SPEAKERS.length;
@@ -23,7 +23,7 @@ function* ofTransport(told: Told, make: (id: string, n: number) => object) {
   }
 }
 
-/** Sends a request until it has had its effect, again after each error. */
+/** Sends a request, and again after each error, until it has taken effect. */
 function* ask(told: Told, request: object, isDone: () => boolean) {
   while (!isDone()) {
     const { refused } = told;
@@ -32,7 +32,7 @@ function* ask(told: Told, request: object, isDone: () => boolean) {
   }
 }
 
-/** Joins again and again, and after each `joined` sends a message about its WebRTC transport: one that is accepted. */
+/** Joins repeatedly; after each `joined`, sends one valid message about its transport. */
 function* ofEachJoin(told: Told, make: (id: string, n: number) => object) {
   for (let n = 0; ; n += 1) {
     const last = told.joined;
@@ -41,7 +41,7 @@ function* ofEachJoin(told: Told, make: (id: string, n: number) => object) {
   }
 }
 
-/** Pauses and resumes the client's own producer. */
+/** Pauses and resumes the client's own producer, without end. */
 function* ofProducer(told: Told) {
   yield* ask(told, JOIN, () => told.joined !== undefined);
   const transportId = told.joined?.webrtc?.send_transport.id ?? '';
