@@ -15,7 +15,7 @@ import {
 import type { Visit } from './visit.ts';
 import { errorWords } from './words.ts';
 
-/** The page: fills in what is known, and starts a visit for every press of Join. */
+/** Entry point of the page: fills in the remembered form, and starts a visit whenever Join is pressed. */
 
 declare global {
   interface Window {
@@ -27,7 +27,7 @@ declare global {
 type Program = typeof import('./room-program.ts');
 
 let program: Program | undefined;
-/** Aborted by Cancel before there is a visit. */
+/** Aborted by Cancel while no visit exists yet. */
 let entering: AbortController | undefined;
 let visit: Visit | undefined;
 
@@ -63,7 +63,7 @@ document.addEventListener('visibilitychange', () => (document.hidden ? storeGues
 window.addEventListener('hashchange', () => page.fillIn(takeAddress()));
 page.fillIn({ ...recall(), ...takeAddress() });
 takeGuest();
-// Loaded meanwhile; Join tells whether that failed.
+// Prefetched; Join reports a failure.
 loadProgram().catch(() => undefined);
 
 function draw(state: PageState): void {
@@ -75,7 +75,7 @@ async function loadProgram(): Promise<Program> {
   return program;
 }
 
-/** Goes in; an invitation is exchanged for a name and a token first. */
+/** Starts a visit; an invitation is first exchanged for a name and a token. */
 async function enter(entry: Entry): Promise<void> {
   remember(entry);
   const { signal } = (entering = new AbortController());
@@ -93,9 +93,9 @@ async function enter(entry: Entry): Promise<void> {
     visit = new VisitOfRoom(page, entered, guest, (isRefused, hasJoined) => {
       visit = undefined;
       if (isRefused && guest) forgetGuest();
-      // The invitation may hold for longer than the kept token. A new token is not recalled, so
-      // this happens once. A guest that was in the room may have left its screen: only a press of
-      // Join opens its microphone again.
+      // The kept token may have expired before its invitation, which is then redeemed again: once,
+      // because a fresh token is not `recalled`, and not after the guest was in the room. Its user
+      // may have left the device by then, and only a press of Join may open the microphone.
       if (isRefused && recalled && !hasJoined) void enter(entry);
     });
     window.partyline = visit.client;

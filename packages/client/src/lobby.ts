@@ -1,2 +1,2 @@
-/** Name by which the gateway calls the lobby. */
+/** Reserved name of the lobby on the wire. */
 export const LOBBY = '__lobby__';
