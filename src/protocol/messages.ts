@@ -35,7 +35,7 @@ const peerKind = Type.Enum(['websocket', 'webrtc'], { description: 'how the peer
 export type PeerKind = Static<typeof peerKind>;
 
 const peer = string('name of the peer');
-const speaker = integer('number in the head of its frames with `delivery=forward`');
+const speaker = integer('number in the header of its frames with `delivery=forward`');
 const muted = boolean(
   'whether the peer is muted; a browser whose producer is paused counts as muted',
 );
@@ -54,7 +54,7 @@ export type SpeakingPeer = Static<typeof SpeakingPeerSchema>;
 
 const errorCode = Type.Unsafe<ErrorCode>(
   Type.Enum(Object.keys(CLOSE_CODES), {
-    description: 'the fault: one of the table in §2 ("Errors on the WebSocket")',
+    description: 'code of the error, from the table in §2 ("Errors on the WebSocket")',
   }),
 );
 
@@ -93,7 +93,7 @@ const stats = {
   drift_ppm: number("deviation of the client's clock from the gateway's; positive if it is faster"),
   dropped_ms: number('audio dropped since the client connected, in both directions'),
   concealed_ms: number(
-    'audio in place of lost and late packets, in what the client heard; pauses of a sender do not count',
+    'audio in place of lost or late packets in what the client was sent; pauses of a sender do not count',
   ),
   send_queue_ms: number('audio that waits for the client to read ("Never stale")'),
   rtt_ms: Type.Optional(number('round trip of the last ping, once one is answered')),
@@ -267,13 +267,17 @@ export const SERVER_MESSAGES = {
     'To browsers: the media worker died, and the room has another. The transports are gone: `join` the room again.',
     {},
   ),
-  error: message('error', 'A fault. If it is fatal, the gateway then closes the connection.', {
-    code: errorCode,
-    message: string('description of the fault for people'),
-    retryable: boolean('whether the client may try the same again'),
-    retry_after_ms: Type.Optional(integer('time after which it may')),
-    resets_at: Type.Optional(string('time at which the account has minutes again (ISO 8601)')),
-  }),
+  error: message(
+    'error',
+    'A refusal, a failure or a warning, or the reason for the close that follows.',
+    {
+      code: errorCode,
+      message: string('description of the error for people'),
+      retryable: boolean('whether the client may try the same again'),
+      retry_after_ms: Type.Optional(integer('time after which it may')),
+      resets_at: Type.Optional(string('time at which the account has minutes again (ISO 8601)')),
+    },
+  ),
 };
 
 type ServerMessages = { [T in keyof typeof SERVER_MESSAGES]: Static<(typeof SERVER_MESSAGES)[T]> };
