@@ -26,8 +26,11 @@ export default defineConfig({
   logLevel: 'warn',
   resolve: {
     tsconfigPaths: true,
-    // A fifth of mediasoup-client.
-    alias: [{ find: NEVER_RUN, replacement: join(import.meta.dirname, 'nothing.ts') }],
+    // A fifth of mediasoup-client, and its log.
+    alias: [
+      { find: NEVER_RUN, replacement: join(import.meta.dirname, 'nothing.ts') },
+      { find: /^debug$/, replacement: join(import.meta.dirname, 'no-log.ts') },
+    ],
   },
   // libopus-wasm asks for it under Node alone.
   worker: { rolldownOptions: { external: ['node:module'] } },
