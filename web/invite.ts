@@ -10,6 +10,8 @@ export type Guest = {
   room: string;
   /** End of the token's life, Unix time by the clock of this browser, which may differ from the gateway's. */
   expiresAtMs: number;
+  /** End of the invitation by the same clock: until then it can be exchanged again. */
+  invitedUntilMs: number;
 };
 
 /** Makes a link into a room, to this page as the browser sees it: the gateway does not know the path that a proxy has for it. @throws {TokenError} */
@@ -28,8 +30,25 @@ export async function redeemInvite(invite: string, name: string): Promise<Guest>
   const url = new URL('api/invites/redeem', document.baseURI);
   const { answer, sentWallMs } = await post<Redeemed>(url, { invite, name });
   const { token, peer, room, expires_at: expiresAt } = answer;
-  const lifetimeMs = Date.parse(expiresAt) - sentWallMs;
-  return { token, peer, room, expiresAtMs: Date.now() + lifetimeMs };
+  const aheadMs = Date.now() - sentWallMs;
+  return {
+    token,
+    peer,
+    room,
+    expiresAtMs: Date.parse(expiresAt) + aheadMs,
+    invitedUntilMs: endOf(invite) + aheadMs,
+  };
+}
+
+/** Returns the end of an invitation, which is a JWT, by the clock of the gateway: Unix time, ms; 0 if it cannot be read. */
+function endOf(invite: string): number {
+  try {
+    const [, part = ''] = invite.split('.');
+    const claims: unknown = JSON.parse(atob(part.replaceAll('-', '+').replaceAll('_', '/')));
+    return Number((claims as { exp?: unknown }).exp) * 1000 || 0;
+  } catch {
+    return 0;
+  }
 }
 
 /** Returns whether an address leads every machine to itself. */

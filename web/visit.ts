@@ -151,7 +151,7 @@ export class Visit {
   #endFor(reason: CloseReason): void {
     const isRefused = reason.code === 'unauthorized';
     const guest = isRefused ? this.#guest : undefined;
-    this.#end(guest ? guestEndWords(guest.expiresAtMs, Date.now()) : endWords(reason), isRefused);
+    this.#end(guest ? guestEndWords(guest, Date.now()) : endWords(reason), isRefused);
   }
 
   #end(words: string, isRefused = false): void {

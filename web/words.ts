@@ -1,4 +1,5 @@
 import type { ClientState, CloseReason } from 'partyline-client';
+import type { Guest } from './invite.ts';
 
 type Reconnecting = Extract<ClientState, { name: 'reconnecting' }>;
 
@@ -19,14 +20,18 @@ export function endWords({ code, message }: CloseReason): string {
 }
 
 /**
- * Returns why the gateway refuses the token of a guest.
- * @param expiresAtMs end of the token's life, Unix time: a day after it was given out at the latest, which is before the end of some invitations
+ * Returns why the gateway refuses the token of a guest. A token ends a day after it was given out at the latest, which is before the end
+ * of some invitations.
  * @param wallMs Unix time, ms
  */
-export function guestEndWords(expiresAtMs: number, wallMs: number): string {
-  return wallMs >= expiresAtMs
+export function guestEndWords(
+  { expiresAtMs, invitedUntilMs }: Pick<Guest, 'expiresAtMs' | 'invitedUntilMs'>,
+  wallMs: number,
+): string {
+  if (wallMs < expiresAtMs) return 'The invitation has expired or was withdrawn.';
+  return wallMs < invitedUntilMs
     ? 'Your access by this invitation has expired. Press Join to enter again.'
-    : 'The invitation has expired or was withdrawn.';
+    : 'The invitation has expired. Ask for a new one.';
 }
 
 /** Returns why there is no connection now, and when the next attempt follows. */

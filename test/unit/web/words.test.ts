@@ -6,9 +6,14 @@ import { guestEndWords, microphoneWords, speakerWords } from '../../../web/words
 
 const EXPIRES_AT_MS = Date.UTC(2026, 0, 2);
 
-test('a guest whose time is over may come in again, which one whose invitation was withdrawn cannot', () => {
-  expect(guestEndWords(EXPIRES_AT_MS, EXPIRES_AT_MS)).toContain('Press Join');
-  expect(guestEndWords(EXPIRES_AT_MS, EXPIRES_AT_MS - 1000)).toContain('withdrawn');
+test('a guest whose time is over may come in again, which one whose invitation is over or was withdrawn cannot', () => {
+  const guest = { expiresAtMs: EXPIRES_AT_MS, invitedUntilMs: EXPIRES_AT_MS + 60_000 };
+  expect(guestEndWords(guest, EXPIRES_AT_MS)).toContain('Press Join');
+  expect(guestEndWords(guest, EXPIRES_AT_MS - 1000)).toContain('withdrawn');
+  expect(guestEndWords(guest, EXPIRES_AT_MS + 60_000)).toContain('Ask for a new one');
+  // As those of the page, which hold for a day.
+  const ofPage = { expiresAtMs: EXPIRES_AT_MS, invitedUntilMs: EXPIRES_AT_MS };
+  expect(guestEndWords(ofPage, EXPIRES_AT_MS)).toContain('Ask for a new one');
 });
 
 test('a device that cannot be used has words, also where the browser has none', () => {
