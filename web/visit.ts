@@ -9,11 +9,11 @@ import { isRaw, transportsOfAddress } from './address-options.ts';
 import type { Guest } from './invite.ts';
 import { Inviter } from './inviter.ts';
 import { OwnMicrophone } from './own-microphone.ts';
-import type { Entry, MicrophoneState, Page, PageState } from './page-state.ts';
-import { UNKNOWN_LEVEL_DBOV, withLevel } from './page-state.ts';
+import type { Entry, MicrophoneState, Page } from './page-state.ts';
+import { MICROPHONE_WAIT } from './room-words.ts';
+import { ShownRoom } from './shown-room.ts';
 import { SOUND_FILES } from './sound-files.ts';
 import { askForToken } from './token.ts';
-import { comingsOf, inRoomWords, MICROPHONE_WAIT, wayWords } from './room-words.ts';
 import { untilConnected } from './until-connected.ts';
 import {
   endWords,
@@ -24,7 +24,6 @@ import {
   speakerWords,
 } from './words.ts';
 
-type InRoom = Extract<ClientState, { name: 'in_room' }>;
 type Ended = (isRefused: boolean, hasJoined: boolean) => void;
 
 /** One visit, from pressing Join to leaving: a client, a microphone, and their state on the page. */
@@ -33,7 +32,7 @@ export class Visit {
   readonly #page: Page;
   readonly #entry: Entry;
   readonly inviter: Inviter;
-  readonly #room: string;
+  readonly #room: ShownRoom;
   readonly #guest: Guest | undefined;
   readonly #ended: Ended;
   readonly #ending = new AbortController();
@@ -43,7 +42,6 @@ export class Visit {
   /** Number of the last choice of speakers, and of the last that the browser has accepted. */
   #speakerChoice = 0;
   #acceptedChoice = 0;
-  #people: ReadonlySet<string> | undefined;
   #lastFault = '';
   /** False until the client has joined. */
   #hasJoined = false;
@@ -55,7 +53,6 @@ export class Visit {
   constructor(page: Page, entry: Entry, guest: Guest | undefined, ended: Ended) {
     this.#page = page;
     this.#entry = entry;
-    this.#room = entry.isTrial ? ECHO : entry.room;
     this.#guest = guest;
     this.#ended = ended;
     this.client = new PartylineClient({
@@ -65,14 +62,11 @@ export class Visit {
       assets: SOUND_FILES,
       ...transportsOfAddress(),
     });
+    this.#room = new ShownRoom(page, this.client, entry);
     const { signal } = this.#ending;
     this.inviter = new Inviter(page, entry, signal);
     this.client.on('change', (state) => this.#show(state), { signal });
     this.client.on('fault', (words) => this.#fault(words), { signal });
-  }
-
-  get #title(): string {
-    return this.#entry.isTrial ? 'Hear yourself' : this.#room;
   }
 
   get #over(): boolean {
@@ -91,7 +85,7 @@ export class Visit {
       // It may have been lost while the browser asked for the microphone.
       await untilConnected(this.client, this.#ending.signal);
       if (this.#over) return;
-      await this.client.join(this.#room, this.#microphone.current?.track);
+      await this.client.join(this.#room.name, this.#microphone.current?.track);
       this.#hasJoined = true;
     } catch (error) {
       const reason = error instanceof ClosedError ? error.reason : undefined;
@@ -241,59 +235,14 @@ export class Visit {
         this.#showWay(retryWords(state, state.retryAt - Date.now()));
         break;
       case 'in_room':
-        this.#showRoom(state);
+        this.#room.show(state, this.#microphoneState);
         break;
       case 'closed':
         this.#endFor(state.reason);
     }
   }
 
-  /** On the way in at the entrance; on the way back in the room. */
   #showWay(status: string): void {
-    if (!this.#people) return this.#page.showProgress(status);
-    const room = { title: this.#title, status, way: '', isAway: true };
-    const people = this.#page.silentPeople();
-    this.#page.showRoom(room, { people, microphone: this.#microphoneState });
-  }
-
-  #showRoom(state: InRoom): void {
-    const room = {
-      title: this.#title,
-      status: inRoomWords(state, this.#entry.isTrial),
-      way: wayWords(state),
-      isAway: state.isInterrupted,
-      ...(state.isPlaybackBlocked && { play: this.#play }),
-    };
-    const microphone = this.#microphoneState;
-    this.#page.showRoom(room, { microphone, ...this.#peopleOf(state) });
-  }
-
-  readonly #play = (): void => this.client.resumePlayback();
-
-  /** Returns the peers in the room, and notes them. */
-  #peopleOf({ peers, speaking }: InRoom): Partial<PageState> {
-    const { peer: own, muted } = this.client;
-    const kind = this.client.transport ?? 'webrtc';
-    const self = { peer: own, kind, isSelf: true, muted, gain: 1 } as const;
-    const others = [...peers.values()].map((peer) => ({
-      ...peer,
-      isSelf: false,
-      gain: this.client.volumeOf(peer.peer),
-    }));
-    const people = [self, ...others];
-    const levelOf = (peer: string) =>
-      speaking.has(peer) ? (speaking.get(peer) ?? UNKNOWN_LEVEL_DBOV) : undefined;
-    const names = new Set(peers.keys());
-    const known = this.#people ?? names; // peers that were in the room before us did not join
-    const comings = comingsOf(known, names);
-    this.#people = names;
-    return {
-      people: people.map((person) => withLevel(person, levelOf(person.peer))),
-      isAlone: peers.size === 0 && !this.#entry.isTrial,
-      ...(comings !== '' && { comings }),
-    };
+    this.#room.showWay(status, this.#microphoneState);
   }
 }
-
-/** The room in which everybody is alone, and hears itself. */
-const ECHO = '__echo__';

@@ -1,0 +1,76 @@
+import type { ClientState, PartylineClient } from 'partyline-client';
+import type { Entry, MicrophoneState, Page, PageState } from './page-state.ts';
+import { UNKNOWN_LEVEL_DBOV, withLevel } from './page-state.ts';
+import { comingsOf, inRoomWords, wayWords } from './room-words.ts';
+
+type InRoom = Extract<ClientState, { name: 'in_room' }>;
+
+/** The room in which everybody is alone, and hears itself. */
+const ECHO = '__echo__';
+
+/** The room of one visit, as the page shows it. */
+export class ShownRoom {
+  /** Name of the room. */
+  readonly name: string;
+  readonly #page: Page;
+  readonly #client: PartylineClient;
+  readonly #isTrial: boolean;
+  #people: ReadonlySet<string> | undefined;
+
+  constructor(page: Page, client: PartylineClient, { isTrial, room }: Entry) {
+    this.name = isTrial ? ECHO : room;
+    this.#page = page;
+    this.#client = client;
+    this.#isTrial = isTrial;
+  }
+
+  get #title(): string {
+    return this.#isTrial ? 'Hear yourself' : this.name;
+  }
+
+  /** Shows a step on the way in at the entrance, or on the way back in the room. */
+  showWay(status: string, microphone: MicrophoneState): void {
+    if (!this.#people) return this.#page.showProgress(status);
+    const room = { title: this.#title, status, way: '', isAway: true };
+    const people = this.#page.silentPeople();
+    this.#page.showRoom(room, { people, microphone });
+  }
+
+  /** Shows the room while the client is in it. */
+  show(state: InRoom, microphone: MicrophoneState): void {
+    const room = {
+      title: this.#title,
+      status: inRoomWords(state, this.#isTrial),
+      way: wayWords(state),
+      isAway: state.isInterrupted,
+      ...(state.isPlaybackBlocked && { play: this.#play }),
+    };
+    this.#page.showRoom(room, { microphone, ...this.#peopleOf(state) });
+  }
+
+  readonly #play = (): void => this.#client.resumePlayback();
+
+  /** Returns the peers in the room, and notes them. */
+  #peopleOf({ peers, speaking }: InRoom): Partial<PageState> {
+    const { peer: own, muted } = this.#client;
+    const kind = this.#client.transport ?? 'webrtc';
+    const self = { peer: own, kind, isSelf: true, muted, gain: 1 } as const;
+    const others = [...peers.values()].map((peer) => ({
+      ...peer,
+      isSelf: false,
+      gain: this.#client.volumeOf(peer.peer),
+    }));
+    const people = [self, ...others];
+    const levelOf = (peer: string) =>
+      speaking.has(peer) ? (speaking.get(peer) ?? UNKNOWN_LEVEL_DBOV) : undefined;
+    const names = new Set(peers.keys());
+    const known = this.#people ?? names; // peers that were in the room before us did not join
+    const comings = comingsOf(known, names);
+    this.#people = names;
+    return {
+      people: people.map((person) => withLevel(person, levelOf(person.peer))),
+      isAlone: peers.size === 0 && !this.#isTrial,
+      ...(comings !== '' && { comings }),
+    };
+  }
+}
