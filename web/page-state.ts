@@ -55,6 +55,8 @@ export type RoomState = {
   way: string;
   /** True while the connection is lost, and the room may have changed. */
   isAway: boolean;
+  /** True if this peer can make invitations into the room. */
+  mayInvite: boolean;
   /** Plays sound, in the handler of a click for which the browser waits; absent while it waits for none. */
   play?: () => void;
 };

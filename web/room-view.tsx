@@ -14,7 +14,7 @@ const MUTE_LABELS: Record<MicrophoneState, string> = {
 
 /** The room: its people, and what a reader may do in it. */
 export function RoomView({ state, actions }: ViewProps) {
-  const { room, people, isAlone, comings, microphone, notice, invitation, invite } = state;
+  const { room, people, isAlone, comings, microphone, notice, invitation } = state;
   const title = useRef<HTMLHeadingElement>(null);
   useLayoutEffect(() => title.current?.focus(), []);
   const closeNotice = () => {
@@ -46,7 +46,7 @@ export function RoomView({ state, actions }: ViewProps) {
       <People people={people} onVolume={actions.setVolume} />
       {isAlone && (
         <p id="alone" class="quiet">
-          Nobody else is here yet. Press Invite to get a link for others.
+          Nobody else is here yet.{room?.mayInvite && ' Press Invite to get a link for others.'}
         </p>
       )}
 
@@ -64,7 +64,7 @@ export function RoomView({ state, actions }: ViewProps) {
           <span id="mute-label">{MUTE_LABELS[microphone]}</span>
         </button>
         {microphone !== 'off' && <OwnLevel measure={actions.ownLevel} />}
-        {invite === '' && (
+        {room?.mayInvite && (
           <button id="invite" type="button" onClick={actions.invite}>
             Invite
           </button>

@@ -1,5 +1,5 @@
 import type { ClientState, PartylineClient } from 'partyline-client';
-import type { Entry, MicrophoneState, Page, PageState } from './page-state.ts';
+import type { Entry, MicrophoneState, Page, PageState, RoomState } from './page-state.ts';
 import { UNKNOWN_LEVEL_DBOV, withLevel } from './page-state.ts';
 import { comingsOf, inRoomWords, wayWords } from './room-words.ts';
 
@@ -15,23 +15,26 @@ export class ShownRoom {
   readonly #page: Page;
   readonly #client: PartylineClient;
   readonly #isTrial: boolean;
+  readonly #mayInvite: boolean;
   #people: ReadonlySet<string> | undefined;
 
-  constructor(page: Page, client: PartylineClient, { isTrial, room }: Entry) {
+  constructor(page: Page, client: PartylineClient, { isTrial, room, invite }: Entry) {
     this.name = isTrial ? ECHO : room;
     this.#page = page;
     this.#client = client;
     this.#isTrial = isTrial;
+    this.#mayInvite = invite === '';
   }
 
-  get #title(): string {
-    return this.#isTrial ? 'Hear yourself' : this.name;
+  /** Part of the head that stays the same during the visit. */
+  get #head(): Pick<RoomState, 'title' | 'mayInvite'> {
+    return { title: this.#isTrial ? 'Hear yourself' : this.name, mayInvite: this.#mayInvite };
   }
 
   /** Shows a step on the way in at the entrance, or on the way back in the room. */
   showWay(status: string, microphone: MicrophoneState): void {
     if (!this.#people) return this.#page.showProgress(status);
-    const room = { title: this.#title, status, way: '', isAway: true };
+    const room = { ...this.#head, status, way: '', isAway: true };
     const people = this.#page.silentPeople();
     this.#page.showRoom(room, { people, microphone });
   }
@@ -39,7 +42,7 @@ export class ShownRoom {
   /** Shows the room while the client is in it. */
   show(state: InRoom, microphone: MicrophoneState): void {
     const room = {
-      title: this.#title,
+      ...this.#head,
       status: inRoomWords(state, this.#isTrial),
       way: wayWords(state),
       isAway: state.isInterrupted,

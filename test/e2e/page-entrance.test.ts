@@ -132,6 +132,7 @@ test('a guest that may not speak is told so in the status for as long as it woul
   await guest.page.click('#join');
   const status = () => guest.page.locator('#room-status').innerText();
   await expect.poll(status, SETTLING).toMatch(/Nobody hears you: .*does not allow publishing/);
+  expect(await guest.page.locator('#alone').innerText()).toBe('Nobody else is here yet.');
   await guest.page.click('#notice-close');
   expect(await status()).toMatch(/Nobody hears you/);
   await guest.page.click('#mute');

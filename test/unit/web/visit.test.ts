@@ -84,6 +84,18 @@ test('Play is there while the browser waits for a click', () => {
   expect(page.state.room).not.toHaveProperty('play');
 });
 
+test('a guest, who has no key, cannot invite others', () => {
+  const mayInvite = (invite: string) => {
+    visit = new Visit(page, { ...ENTRY, invite }, undefined, () => undefined);
+    become({ ...IN_ROOM, peers: new Map() });
+    return page.state.room?.mayInvite;
+  };
+  expect(mayInvite('')).toBe(true);
+  expect(mayInvite('ey')).toBe(false);
+  become(reconnecting());
+  expect(page.state.room).toMatchObject({ isAway: true, mayInvite: false });
+});
+
 test('speakers are shown as chosen once they are in use', async () => {
   visit.chooseSpeaker('headset');
   expect(page.state.devices.speakers).toBe('');
