@@ -45,7 +45,7 @@ type ConnectionHandlers = {
 const REQUEST_TIMEOUT_MS = 10_000;
 /** Maximum number of bytes that may wait for a slow network: about a second of Opus. */
 const MAX_WAITING_BYTES = 5000;
-/** Time within which a close follows the `error` that is its reason, ms: the gateway sends both at once. */
+/** Time within which a close follows the `error` that is its reason, and the `left` before that, ms: the gateway sends all at once. */
 const CLOSE_FOLLOWS_WITHIN_MS = 1000;
 /** Close code for a connection that seems dead: the gateway then keeps the place of the client. */
 const LOST: number = CLOSE_CODES.heartbeat_timeout;
@@ -65,8 +65,8 @@ export class Connection {
   #lastId = 0;
   #closed = false;
   #lastMessage: ServerMessage | undefined;
-  /** Error that answers no request: the reason of a close, unless another message follows, or no close does. */
-  #held: { error: MessageOf<'error'>; timer: number } | undefined;
+  /** Error that answers no request, or `left`, or both: they belong to a close, unless another message follows, or no close does. */
+  #held: { messages: ServerMessage[]; timer: number } | undefined;
 
   /** @param welcomeWithinMs time in which the gateway must admit the client */
   constructor(url: URL, welcomeWithinMs: number, handlers: ConnectionHandlers) {
@@ -160,13 +160,15 @@ export class Connection {
 
   #receive(data: unknown): void {
     this.heardMs = performance.now();
-    this.#tellHeld();
+    const message = typeof data === 'string' ? parse(data) : undefined;
+    // The reason of a `left` follows it.
+    const isReason = message?.type === 'error' && message.reply_to === undefined;
+    if (!isReason || this.#held?.messages.at(-1)?.type !== 'left') this.#tellHeld();
     if (this.#closed) return; // a listener that was told may have closed it
     if (data instanceof ArrayBuffer) {
       this.onFrame?.(data);
       return;
     }
-    const message = typeof data === 'string' ? parse(data) : undefined;
     if (!message) return;
     this.#lastMessage = message;
     const replyTo = message.reply_to;
@@ -189,23 +191,31 @@ export class Connection {
       // The `joined` of a large room takes as long as the answer to a join.
       if (message.room !== LOBBY) this.#awaitGateway(REQUEST_TIMEOUT_MS);
       this.#handlers.welcomed(message);
-    } else if (message.type === 'error') {
-      const timer = window.setTimeout(() => this.#tellHeld(), CLOSE_FOLLOWS_WITHIN_MS);
-      this.#held = { error: message, timer };
+    } else if (message.type === 'error' || message.type === 'left') {
+      this.#hold(message);
     } else {
       if (message.type === 'joined') window.clearTimeout(this.#welcomeTimer);
       this.#handlers.received(message);
     }
   }
 
-  /** Hands on an `error` that was not the reason of a close. */
+  #hold(message: ServerMessage): void {
+    window.clearTimeout(this.#held?.timer);
+    const messages = [...(this.#held?.messages ?? []), message];
+    const timer = window.setTimeout(() => this.#tellHeld(), CLOSE_FOLLOWS_WITHIN_MS);
+    this.#held = { messages, timer };
+  }
+
+  /** Hands on messages that did not belong to a close. */
   #tellHeld(): void {
     const held = this.#held;
     if (!held) return;
     this.#held = undefined;
     window.clearTimeout(held.timer);
-    // While the gateway closes, the `close` event may still take a round trip.
-    if (this.#socket.readyState === WebSocket.OPEN) this.#handlers.received(held.error);
+    for (const message of held.messages) {
+      // While the gateway closes, the `close` event may still take a round trip.
+      if (this.#socket.readyState === WebSocket.OPEN) this.#handlers.received(message);
+    }
   }
 
   /**

@@ -599,6 +599,39 @@ const losses: [string, () => void][] = [
   ],
 ];
 
+const EXHAUSTED = {
+  type: 'error',
+  code: 'minutes_exhausted',
+  message: 'New ones are available from 2026-12-01 on.',
+  retryable: false,
+};
+
+test('a room that ends with its connection: the reason of the close, and no fault', async () => {
+  const faults = notedFaults();
+  await client.join('kitchen');
+  Line.last.say(LEFT);
+  Line.last.say(EXHAUSTED);
+  await vi.advanceTimersByTimeAsync(900);
+  Line.last.cut(4402);
+  const { code, message } = EXHAUSTED;
+  expect(client.state).toMatchObject({ name: 'closed', reason: { code, message } });
+  expect(faults).toEqual([]);
+});
+
+test.each<[string, () => unknown]>([
+  ['a second later', () => vi.advanceTimersByTimeAsync(1000)],
+  ['with the next message', () => Line.last.say({ type: 'peer_left', peer: 'bob' })],
+])('a room whose connection goes on is over %s', async (_, goOn) => {
+  const faults = notedFaults();
+  await client.join('kitchen');
+  Line.room = undefined;
+  Line.last.say(LEFT);
+  Line.last.say(EXHAUSTED);
+  await goOn();
+  expect(client.state).toEqual({ name: 'lobby' });
+  expect(faults).toEqual([expect.stringContaining('removed you from the room')]);
+});
+
 test.each(losses)('close() in a listener that is told that %s ends the client', async (_, lose) => {
   await client.join('kitchen');
   client.on('fault', () => client.close());
