@@ -33,7 +33,8 @@ export async function askForToken({
  */
 export async function post<T>(url: URL, body: object, apiKey?: string): Promise<Answer<T>> {
   if (apiKey !== undefined && !mayBeKey(apiKey)) {
-    throw new TokenError(reasonForCloseCode(CLOSE_CODES.unauthorized));
+    const { closeCode } = reasonForCloseCode(1006);
+    throw new TokenError({ ...reasonForCloseCode(CLOSE_CODES.unauthorized), closeCode });
   }
   const authorization = apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` };
   const response = await fetch(url, {
@@ -51,7 +52,7 @@ export async function post<T>(url: URL, body: object, apiKey?: string): Promise<
 }
 
 /**
- * Returns why there is no token. Only the gateway refuses for good: a proxy answers in its place while it is away, with
+ * Returns why there is no token; its close code is that of a connection which did not come about. Only the gateway refuses for good: a proxy answers in its place while it is away, with
  * any status.
  */
 function reasonFor(response: Response | undefined, answer: unknown): CloseReason {

@@ -19,6 +19,7 @@ import {
   endWords,
   errorWords,
   guestEndWords,
+  isKeyUnknown,
   microphoneWords,
   retryWords,
   speakerWords,
@@ -145,17 +146,18 @@ export class Visit {
   #endFor(reason: CloseReason): void {
     const isRefused = reason.code === 'unauthorized';
     const guest = isRefused ? this.#guest : undefined;
-    this.#end(guest ? guestEndWords(guest, Date.now()) : endWords(reason), isRefused);
+    const words = guest ? guestEndWords(guest, Date.now()) : endWords(reason);
+    this.#end(words, isRefused, isKeyUnknown(reason));
   }
 
-  #end(words: string, isRefused = false): void {
+  #end(words: string, isRefused = false, isKeyWrong = false): void {
     if (this.#over) return;
     this.#ending.abort();
     // Sent before the close frame, without waiting for the answer.
     this.client.leave().catch(() => undefined);
     this.client.close();
     this.#microphone.close();
-    this.#page.showEntrance(words, isRefused && !this.#guest);
+    this.#page.showEntrance(words, isKeyWrong);
     this.#ended(isRefused, this.#hasJoined);
   }
 

@@ -1,4 +1,5 @@
 import type { ClientState, CloseReason } from 'partyline-client';
+import { CLOSE_CODES } from '../src/protocol/close-codes.ts';
 import type { Guest } from './invite.ts';
 
 type Reconnecting = Extract<ClientState, { name: 'reconnecting' }>;
@@ -12,8 +13,17 @@ const END_WORDS: Record<string, string> = {
   forbidden: 'The gateway does not let you in.',
 };
 
-/** Returns why the connection ended permanently. */
-export function endWords({ code, message }: CloseReason): string {
+/** Returns true if there is no token, because the API key is not valid. A close with 4401 is about a key or token that was valid. */
+export const isKeyUnknown = ({ code, closeCode }: CloseReason): boolean =>
+  code === 'unauthorized' && closeCode !== CLOSE_CODES.unauthorized;
+
+/** Returns why the connection of a user with a key ended permanently. */
+export function endWords(reason: CloseReason): string {
+  const { code, message } = reason;
+  if (code === 'unauthorized' && !isKeyUnknown(reason)) {
+    // A key that was revoked leads to no further token.
+    return message.includes('API key') ? message : `${message} Press Join to enter again.`;
+  }
   const words = END_WORDS[code];
   if (code === 'forbidden') return `${words} ${message}`;
   return words ?? message;

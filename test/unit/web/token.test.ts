@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { TokenError } from 'partyline-client';
 import { askForToken } from '../../../web/token.ts';
+import { isKeyUnknown } from '../../../web/words.ts';
 
 /** Answers to the page's requests for a token. */
 
@@ -14,8 +15,8 @@ beforeEach(() => {
 afterEach(() => vi.unstubAllGlobals());
 
 /** Asks for a token, and returns why there is none. */
-async function reasonOfRefusal() {
-  const fault = await askForToken(ENTRY).catch((thrown: unknown) => thrown);
+async function reasonOfRefusal(apiKey = ENTRY.apiKey) {
+  const fault = await askForToken({ ...ENTRY, apiKey }).catch((thrown: unknown) => thrown);
   expect(fault).toBeInstanceOf(TokenError);
   return (fault as TokenError).reason;
 }
@@ -62,6 +63,14 @@ test.each([
   answer = problem(status, code, { 'retry-after': '2' });
   const message = 'The reason.';
   expect(await reasonOfRefusal()).toMatchObject({ code, message, retryable, retryAfterMs: 2000 });
+});
+
+test('a key that the gateway refuses, and a text that can be no key, are not known', async () => {
+  answer = problem(401, 'unauthorized');
+  expect(isKeyUnknown(await reasonOfRefusal())).toBe(true);
+  answer = () => Promise.reject(new TypeError('Failed to fetch'));
+  expect(isKeyUnknown(await reasonOfRefusal('пароль'))).toBe(true);
+  expect(isKeyUnknown(await reasonOfRefusal())).toBe(false);
 });
 
 test('the token of an answer is returned', async () => {

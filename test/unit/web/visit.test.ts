@@ -18,6 +18,8 @@ vi.mock('partyline-client', () => ({
     }
     volumeOf = () => 1;
     connect = () => Promise.resolve();
+    leave = () => Promise.resolve();
+    close = () => undefined;
     setSpeaker = (id: string) =>
       id === 'gone' ? Promise.reject(new DOMException('', 'NotFoundError')) : Promise.resolve();
   },
@@ -94,6 +96,15 @@ test('a guest, who has no key, cannot invite others', () => {
   expect(mayInvite('ey')).toBe(false);
   become(reconnecting());
   expect(page.state.room).toMatchObject({ isAway: true, mayInvite: false });
+});
+
+test('a key is marked as wrong if there is no token for it, and not after a close with 4401', () => {
+  const reason = { code: 'unauthorized', message: 'Withdrawn.', retryable: false };
+  become({ name: 'closed', reason: { ...reason, closeCode: 1006 } });
+  expect(page.state).toMatchObject({ isKeyWrong: true, error: expect.stringContaining('API key') });
+  visit = new Visit(page, ENTRY, undefined, () => undefined);
+  become({ name: 'closed', reason: { ...reason, closeCode: 4401 } });
+  expect(page.state).toMatchObject({ isKeyWrong: false, error: expect.stringMatching(/^With/) });
 });
 
 test('speakers are shown as chosen once they are in use', async () => {

@@ -1,6 +1,14 @@
 import { expect, test } from 'vitest';
+import { accountFault } from '../../../src/accounts/authenticator.ts';
+import type { Account } from '../../../src/accounts/accounts.ts';
 import { deviceNames } from '../../../web/device-names.ts';
-import { guestEndWords, microphoneWords, speakerWords } from '../../../web/words.ts';
+import {
+  endWords,
+  guestEndWords,
+  isKeyUnknown,
+  microphoneWords,
+  speakerWords,
+} from '../../../web/words.ts';
 
 /** Sentences of the page. */
 
@@ -14,6 +22,23 @@ test('a guest whose time is over may come in again, which one whose invitation i
   // As those of the page, which hold for a day.
   const ofPage = { expiresAtMs: EXPIRES_AT_MS, invitedUntilMs: EXPIRES_AT_MS };
   expect(guestEndWords(ofPage, EXPIRES_AT_MS)).toContain('Ask for a new one');
+});
+
+test('a key without a token is not known; a close with 4401 gives its own reason', () => {
+  const reason = { code: 'unauthorized', closeCode: 1006, message: 'No.', retryable: false };
+  expect(isKeyUnknown(reason)).toBe(true);
+  expect(endWords(reason)).toContain('does not know this API key');
+  const account = { status: 'active' } as Account;
+  const keys = { keyIds: new Set<string>(), withdrawn: new Set(['leaked']) };
+  const ended = (signedBy: string) => {
+    const { message } = accountFault(account, keys, { keyId: 'k', signedBy })!;
+    const closed = { ...reason, closeCode: 4401, message };
+    expect(isKeyUnknown(closed)).toBe(false);
+    return endWords(closed);
+  };
+  expect(ended('leaked')).toBe('The token has been withdrawn. Press Join to enter again.');
+  // A press of Join would be refused.
+  expect(ended('present')).toBe('The API key has been revoked.');
 });
 
 test('a device that cannot be used has words, also where the browser has none', () => {
