@@ -17,6 +17,8 @@ export class ShownRoom {
   readonly #isTrial: boolean;
   readonly #mayInvite: boolean;
   #people: ReadonlySet<string> | undefined;
+  /** Trouble that the status says. */
+  #trouble: string | undefined;
 
   constructor(page: Page, client: PartylineClient, { isTrial, room, invite }: Entry) {
     this.name = isTrial ? ECHO : room;
@@ -48,7 +50,18 @@ export class ShownRoom {
       isAway: state.isInterrupted,
       ...(state.isPlaybackBlocked && { play: this.#play }),
     };
-    this.#page.showRoom(room, { microphone, ...this.#peopleOf(state) });
+    const over = this.#isNoticeOver(state.trouble) && { notice: undefined };
+    this.#page.showRoom(room, { microphone, ...over, ...this.#peopleOf(state) });
+  }
+
+  /** Returns true if the notice gives the reason of a trouble that is over; notes the present trouble. */
+  #isNoticeOver(trouble: string | undefined): boolean {
+    const before = this.#trouble;
+    this.#trouble = trouble;
+    if (before === undefined || before === trouble) return false;
+    // "Nobody hears you: …", of which the client has told a fault: "You cannot be heard: …".
+    const reason = before.slice(before.indexOf(':') + 2);
+    return this.#page.state.notice?.words.endsWith(reason) ?? false;
   }
 
   readonly #play = (): void => this.#client.resumePlayback();

@@ -5,7 +5,11 @@ import { Visit } from '../../../web/visit.ts';
 
 /** The page while a client changes. The client is the test's. */
 
-const fake = vi.hoisted((): { become: (state: unknown) => void } => ({ become: () => undefined }));
+type Listener = (detail: unknown) => void;
+const fake = vi.hoisted((): { become: Listener; tell: Listener } => ({
+  become: () => undefined,
+  tell: () => undefined,
+}));
 vi.mock('../../../web/sound-files.ts', () => ({ SOUND_FILES: {} }));
 vi.mock('partyline-client', () => ({
   Microphone: { open: () => new Promise(() => undefined) },
@@ -13,8 +17,9 @@ vi.mock('partyline-client', () => ({
     readonly peer = 'ada';
     readonly transport = 'webrtc';
     readonly muted = false;
-    on(type: string, listener: (state: unknown) => void): void {
+    on(type: string, listener: Listener): void {
       if (type === 'change') fake.become = listener;
+      if (type === 'fault') fake.tell = listener;
     }
     volumeOf = () => 1;
     connect = () => Promise.resolve();
@@ -76,6 +81,33 @@ test('every change of the client draws the page once', () => {
   expect(page.state).toMatchObject({ comings: 'bob left.', isAlone: true, microphone: 'off' });
   become(reconnecting());
   expect(draws).toBe(4);
+});
+
+const UNLOADED = 'Unable to load a worklet module.';
+const UNHEARD = { ...IN_ROOM, trouble: `Nobody hears you: ${UNLOADED}` };
+
+test.each([`You cannot be heard: ${UNLOADED}`, UNLOADED])(
+  'the notice "%s" goes once the client is heard',
+  (fault) => {
+    become(IN_ROOM);
+    fake.tell(fault);
+    become(IN_ROOM);
+    expect(page.state.notice?.words).toBe(fault);
+    become(UNHEARD);
+    become({ ...UNHEARD, peers: new Map() });
+    expect(page.state.notice?.words).toBe(fault);
+    draws = 0;
+    become(IN_ROOM);
+    expect(page.state.notice).toBeUndefined();
+    expect(draws).toBe(1);
+  },
+);
+
+test('a notice of something else stays when the client is heard', () => {
+  become(UNHEARD);
+  fake.tell('The settings were refused: No.');
+  become(IN_ROOM);
+  expect(page.state.notice?.words).toBe('The settings were refused: No.');
 });
 
 test('Play is there while the browser waits for a click', () => {
