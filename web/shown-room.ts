@@ -24,8 +24,8 @@ export class ShownRoom {
     this.name = isTrial ? ECHO : room;
     this.#page = page;
     this.#client = client;
-    this.#isTrial = isTrial;
-    this.#mayInvite = invite === '';
+    this.#isTrial = this.name === ECHO;
+    this.#mayInvite = invite === '' && !this.#isTrial;
   }
 
   /** Part of the head that stays the same during the visit. */

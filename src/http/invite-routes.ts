@@ -11,7 +11,7 @@ import {
 import type { RateLimits } from '../accounts/rate-limits.ts';
 import type { Tokens } from '../accounts/tokens.ts';
 import { PartylineError } from '../protocol/errors.ts';
-import { checkRoomName } from '../protocol/names.ts';
+import { checkName } from '../protocol/names.ts';
 import { asRestServer, type RestServer } from './api-docs.ts';
 import type { RestGuard } from './rest.ts';
 
@@ -56,7 +56,7 @@ export async function registerInviteRoutes(server: RestServer, parts: Parts): Pr
   server.post('/api/invites', { schema, onRequest: guard.client }, async (request, reply) => {
     const credentials = guard.credentialsOf(request);
     requireActive(credentials);
-    checkRoomName(request.body.room, 'bad_request');
+    checkName(request.body.room, 'room', 'bad_request');
     const owner = { accountId: credentials.account.id, keyId: credentials.keyId };
     const { invite, expires_at } = await invites.issue(owner, request.body);
     const url = `${request.protocol}://${request.host}/#${new URLSearchParams({ invite }).toString()}`;

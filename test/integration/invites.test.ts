@@ -166,6 +166,7 @@ describe('bad requests', () => {
     [{}],
     [{ room: '' }],
     [{ room: '__x' }],
+    [{ room: '__echo__' }],
     [{ room: 'a', expires_in_s: 0 }],
     [{ room: 'a', expires_in_s: 604_801 }],
     [{ room: 'a', expires_in_s: 1.5 }],

@@ -130,6 +130,18 @@ test('a guest, who has no key, cannot invite others', () => {
   expect(page.state.room).toMatchObject({ isAway: true, mayInvite: false });
 });
 
+test.each([
+  ['the button', { isTrial: true }],
+  ['the name of its room', { room: '__echo__' }],
+])('Hear yourself by %s: nobody is missing, and nobody can be invited', (_, entry) => {
+  visit = new Visit(page, { ...ENTRY, ...entry }, undefined, () => undefined);
+  become({ ...IN_ROOM, peers: new Map() });
+  expect(page.state).toMatchObject({
+    room: { title: 'Hear yourself', status: expect.stringMatching(/^Speak/), mayInvite: false },
+    isAlone: false,
+  });
+});
+
 test('a key is marked as wrong if there is no token for it, and not after a close with 4401', () => {
   const reason = { code: 'unauthorized', message: 'Withdrawn.', retryable: false };
   become({ name: 'closed', reason: { ...reason, closeCode: 1006 } });
