@@ -150,7 +150,7 @@ export class Overview {
     ]);
     if (this.#isClosed) return;
     const failed = refreshed.find((part) => part.status === 'rejected');
-    const trouble = failed ? this.#reasonOf(failed.reason) : silence(this.#state.nodes);
+    const trouble = failed ? this.#reasonOf(failed.reason) : silence(this.#state);
     this.#show({ trouble });
   }
 
@@ -228,10 +228,15 @@ export class Overview {
   }
 }
 
-/** Names the nodes that live and do not answer; empty if there are none. */
-function silence(nodes: readonly KnownNode[]): string {
-  const silent = nodes.filter(({ state }) => state === 'unreachable');
-  if (silent.length === 0) return '';
-  const names = silent.map(({ id, description }) => description?.name ?? id).join(', ');
+/** Names the nodes that live and did not answer one of the questions; empty if there are none. */
+function silence({ nodes, rooms, room }: OverviewState): string {
+  const silent = new Set([
+    ...nodes.filter(({ state }) => state === 'unreachable').map(({ id }) => id),
+    ...(rooms?.unreachable ?? []),
+    ...(typeof room === 'object' ? room.unreachable : []),
+  ]);
+  if (silent.size === 0) return '';
+  const nameOf = (id: string) => nodes.find((node) => node.id === id)?.description?.name ?? id;
+  const names = [...silent].map(nameOf).join(', ');
   return `No answer from ${names}: their rooms and peers are missing here.`;
 }
