@@ -157,12 +157,13 @@ export async function registerPlugins(
   upgradeInSlices(server.server, slices, () => isClosing);
   await server.register(fastifyStatic, {
     root: fileURLToPath(new URL('../../build/web', import.meta.url)),
-    // /admin is redirected to /admin/, because its files are relative to that.
-    redirect: true,
     // An open page may load these files hours later from a newer gateway, which no longer has
     // them, so the browser must keep them in its cache.
     setHeaders: (reply, path) => {
       if (HASHED_FILE.test(path)) reply.header('cache-control', KEPT_FOR_A_YEAR);
     },
   });
+  // The files of the page are relative to /admin/. So is the redirection to `admin`: a proxy may
+  // serve all of it below a path.
+  server.get('/admin', (_request, reply) => reply.redirect('admin/'));
 }

@@ -153,6 +153,8 @@ test('a page below a path asks nothing of the root, and invites below the path',
   await guest.page.fill('#peer', 'Grace');
   await guest.page.click('#listen');
   await guest.person('Ada').waitFor();
+  const { status, url } = await fetch(`${proxy.url}admin`);
+  expect([status, url]).toEqual([200, `${proxy.url}admin/`]);
   expect(proxy.refused.filter((path) => path !== '/favicon.ico')).toEqual([]);
 });
 

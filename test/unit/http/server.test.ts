@@ -57,3 +57,16 @@ test('a server that closes ends the connections whose upgrades wait for their tu
   await once(connection.resume(), 'close');
   await expect(closed.promise).resolves.toBeUndefined();
 });
+
+test('/admin leads to its page by an address that is good below the path of a proxy, too', async () => {
+  const { server } = await open();
+  const { statusCode, headers } = await server.inject('/admin');
+  // Browsers keep a 301 for good.
+  expect(statusCode).toBe(302);
+  const { location = '' } = headers;
+  for (const root of ['https://voice.example.com/', 'https://example.com/voice/']) {
+    expect(new URL(location, `${root}admin`).href).toBe(`${root}admin/`);
+  }
+  expect((await server.inject('/assets')).statusCode).toBe(404);
+  await server.close();
+});
