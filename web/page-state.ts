@@ -130,6 +130,8 @@ const START: PageState = {
 /** The state of the page, and its changes. It knows neither the document nor the gateway. */
 export class Page {
   #state = START;
+  /** Values that came during a visit, for the entrance after it. */
+  #later: Partial<Entry> = {};
   readonly #changed: (state: PageState) => void;
 
   /** @param changed called with the new state after each change */
@@ -147,20 +149,29 @@ export class Page {
     this.#changed(this.#state);
   }
 
-  /** Fills in fields; empty or absent values leave them as they are. */
-  fillIn({ apiKey, room, peer, invite }: Partial<Entry>): void {
+  /** Fills in fields: at once at the entrance, otherwise when it is shown again. Empty or absent values leave them as they are. */
+  fillIn(entry: Partial<Entry>): void {
+    const { room, progress } = this.#state;
+    this.#later = { ...this.#later, ...entry };
+    if (room === undefined && progress === undefined) this.show(this.#takeLater());
+  }
+
+  /** Returns the values that came last, with the fields as they are otherwise. */
+  #takeLater(): Pick<PageState, 'fields' | 'invite'> {
+    const { apiKey, room, peer, invite = this.#state.invite } = this.#later;
+    this.#later = {};
     const fields = {
       ...this.#state.fields,
       ...(apiKey && { apiKey }),
       ...(room && { room }),
       ...(peer && { peer }),
     };
-    this.show({ fields, ...(invite !== undefined && { invite }) });
+    return { fields, invite };
   }
 
   /** Shows the entrance, ready for another attempt; `error` is the reason of the last failure. */
   showEntrance(error = '', isKeyWrong = false): void {
-    this.show({ ...NO_VISIT, error, isKeyWrong });
+    this.show({ ...NO_VISIT, ...this.#takeLater(), error, isKeyWrong });
   }
 
   /** Shows the entrance during an attempt to join. */
