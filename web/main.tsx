@@ -13,7 +13,7 @@ import {
   takeGuest,
 } from './remembered.ts';
 import type { Visit } from './visit.ts';
-import { errorWords } from './words.ts';
+import { errorWords, isInvitationOver } from './words.ts';
 
 /** Entry point of the page: fills in the remembered form, and starts a visit whenever Join is pressed. */
 
@@ -102,6 +102,8 @@ async function enter(entry: Entry): Promise<void> {
     await visit.start();
   } catch (error) {
     if (signal.aborted) return;
+    // Then the form asks for room and key: without them there would be no other way in.
+    if (isInvitationOver(error)) page.fillIn({ invite: '' });
     const isLoaded = program !== undefined;
     page.showEntrance(
       isLoaded ? errorWords(error) : 'The gateway does not answer. Reload the page.',

@@ -44,6 +44,10 @@ export function guestEndWords(
     : 'The invitation has expired. Ask for a new one.';
 }
 
+/** Returns true if the gateway does not accept an invitation any more. @param error of the exchange for a token */
+export const isInvitationOver = (error: unknown): boolean =>
+  error instanceof Error && 'code' in error && error.code === 'not_found';
+
 /** Returns why there is no connection now, and when the next attempt follows. */
 export function retryWords({ reason, hasAudio }: Reconnecting, delayMs: number): string {
   const seconds = Math.round(delayMs / 1000);

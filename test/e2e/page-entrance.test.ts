@@ -158,13 +158,16 @@ test('a page below a path asks nothing of the root, and invites below the path',
   expect(proxy.refused.filter((path) => path !== '/favicon.ico')).toEqual([]);
 });
 
-test('an invitation that does not hold is told in words', async () => {
+test('an invitation that does not hold is told in words, and a key leads in', async () => {
   const guest = used.keep(await TestBrowser.open(`${used.gateway.url}/#invite=nothing`));
   await guest.page.fill('#peer', 'Grace');
   await guest.page.click('#join');
   const error = guest.page.locator('#entrance-error');
   await error.waitFor({ state: 'visible' });
   expect(await error.innerText()).toMatch(/invitation is not valid, or has expired/);
+  expect(await guest.page.locator('#invited').isVisible()).toBe(false);
+  await guest.join(ROOM, 'Grace', used.gateway.apiKey);
+  expect(await guest.names()).toEqual(['Grace']);
 });
 
 test('a page whose parts are of another version says that it must be reloaded', async () => {

@@ -1,3 +1,4 @@
+import { TokenError } from 'partyline-client';
 import { expect, test } from 'vitest';
 import { accountFault } from '../../../src/accounts/authenticator.ts';
 import type { Account } from '../../../src/accounts/accounts.ts';
@@ -5,6 +6,7 @@ import { deviceNames } from '../../../web/device-names.ts';
 import {
   endWords,
   guestEndWords,
+  isInvitationOver,
   isKeyUnknown,
   microphoneWords,
   speakerWords,
@@ -22,6 +24,14 @@ test('a guest whose time is over may come in again, which one whose invitation i
   // As those of the page, which hold for a day.
   const ofPage = { expiresAtMs: EXPIRES_AT_MS, invitedUntilMs: EXPIRES_AT_MS };
   expect(guestEndWords(ofPage, EXPIRES_AT_MS)).toContain('Ask for a new one');
+});
+
+test('an invitation is over if the gateway, not a proxy, does not find it', () => {
+  const reason = { closeCode: 1006, message: 'No.', retryable: false };
+  const refusal = (code: string) => new TokenError({ ...reason, code });
+  expect(isInvitationOver(refusal('not_found'))).toBe(true);
+  expect(isInvitationOver(refusal('unreachable'))).toBe(false);
+  expect(isInvitationOver(new TypeError('Failed to fetch'))).toBe(false);
 });
 
 test('a key without a token is not known; a close with 4401 gives its own reason', () => {
