@@ -265,6 +265,29 @@ test('a question whose button is gone gives the focus to the heading above it', 
   expect(await focused.getAttribute('id')).toBe('nodes-title');
 });
 
+test('Show more that has shown all gives the focus to the heading of the rooms', async () => {
+  const gateway = await openGateway({ OPERATOR_KEY });
+  const { page } = await openPage(gateway);
+  const all = Array.from({ length: 150 }, (_each, index) => ({
+    account_id: 1,
+    room: `room ${index}`,
+    websocket: 1,
+    webrtc: 0,
+    away: 0,
+    talking: 0,
+  }));
+  await page.route('**/api/admin/rooms?*', (route) => {
+    const limit = Number(new URL(route.request().url()).searchParams.get('limit'));
+    const next = limit < all.length ? { next: '1/more' } : {};
+    return route.fulfill({ json: { rooms: all.slice(0, limit), unreachable: [], ...next } });
+  });
+  const more = page.locator('#more');
+  await more.press('Enter');
+  await more.waitFor({ state: 'detached' });
+  expect(await page.locator('.room-button').count()).toBe(150);
+  expect(await page.locator(':focus').getAttribute('id')).toBe('rooms-title');
+});
+
 test('while the tab is hidden nothing is asked; when it is seen again, at once', async () => {
   const gateway = await openGateway({ OPERATOR_KEY });
   const browser = await TestBrowser.open(`${gateway.url}/admin`);

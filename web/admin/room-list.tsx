@@ -1,3 +1,5 @@
+import type { RefObject } from 'preact';
+import { useLayoutEffect, useRef } from 'preact/hooks';
 import type { RoomReference, RoomSummary } from '../../src/operator/schemas.ts';
 import type { Overview, OverviewState } from './overview.ts';
 
@@ -10,9 +12,12 @@ export function RoomList({
   state: OverviewState;
 }) {
   const isEmpty = rooms?.rooms.length === 0;
+  const title = useRef<HTMLHeadingElement>(null);
   return (
     <section aria-labelledby="rooms-title">
-      <h2 id="rooms-title">Rooms</h2>
+      <h2 id="rooms-title" tabIndex={-1} ref={title}>
+        Rooms
+      </h2>
       <label for="search" class="visually-hidden">
         Search rooms by name
       </label>
@@ -41,17 +46,35 @@ export function RoomList({
           {search.trim() ? 'No room matches.' : 'Nobody is in a room.'}
         </p>
       )}
-      {roomsEnd === 'more' && (
-        <button id="more" type="button" onClick={() => overview.showMore()}>
-          Show more
-        </button>
-      )}
+      {roomsEnd === 'more' && <MoreButton onMore={() => overview.showMore()} title={title} />}
       {roomsEnd === 'too_many' && (
         <p id="too-many" class="quiet">
           These are the first 1000: search for others.
         </p>
       )}
     </section>
+  );
+}
+
+/** The button that shows more rooms. @param title takes the focus when the button goes */
+function MoreButton({
+  onMore,
+  title,
+}: {
+  onMore: () => void;
+  title: RefObject<HTMLElement | null>;
+}) {
+  const button = useRef<HTMLButtonElement>(null);
+  useLayoutEffect(() => {
+    const shown = button.current;
+    return () => {
+      if (document.activeElement === shown) title.current?.focus();
+    };
+  }, [title]);
+  return (
+    <button id="more" type="button" ref={button} onClick={onMore}>
+      Show more
+    </button>
   );
 }
 
