@@ -36,6 +36,8 @@ export type OverviewState = {
   outcome: string;
   search: string;
   rooms: RoomList | undefined;
+  /** Sentence that says that the search found no rooms; empty before its answer, and if a node did not answer. */
+  noRooms: string;
   /** End of the list of rooms: all are shown, more can be shown, or more than can be shown. */
   roomsEnd: 'all' | 'more' | 'too_many';
   chosen: RoomReference | undefined;
@@ -51,6 +53,7 @@ const START: OverviewState = {
   outcome: '',
   search: '',
   rooms: undefined,
+  noRooms: '',
   roomsEnd: 'all',
   chosen: undefined,
   room: undefined,
@@ -91,7 +94,7 @@ export class Overview {
 
   search(search: string): void {
     this.#limit = PART;
-    this.#show({ search });
+    this.#show({ search, noRooms: '' });
     this.#poll.now();
   }
 
@@ -175,9 +178,12 @@ export class Overview {
 
   async #refreshRooms(): Promise<void> {
     const limit = this.#limit;
-    const rooms = await this.#api.rooms(this.#state.search.trim(), limit);
+    const { search } = this.#state;
+    const rooms = await this.#api.rooms(search.trim(), limit);
     const beyond = limit < MOST ? 'more' : 'too_many';
-    this.#show({ rooms, roomsEnd: rooms.next === undefined ? 'all' : beyond });
+    const isEmpty = rooms.rooms.length === 0 && rooms.unreachable.length === 0;
+    const noRooms = isEmpty && search === this.#state.search ? emptyWords(search) : '';
+    this.#show({ rooms, noRooms, roomsEnd: rooms.next === undefined ? 'all' : beyond });
   }
 
   async #refreshRoom(): Promise<void> {
@@ -227,6 +233,9 @@ export class Overview {
     return fault.message;
   }
 }
+
+const emptyWords = (search: string): string =>
+  search.trim() === '' ? 'Nobody is in a room.' : 'No room matches.';
 
 /** Names the nodes that live and did not answer one of the questions; empty if there are none. */
 function silence({ nodes, rooms, room }: OverviewState): string {

@@ -6,12 +6,11 @@ import type { Overview, OverviewState } from './overview.ts';
 /** The list of rooms, with the field that searches it. */
 export function RoomList({
   overview,
-  state: { search, rooms, roomsEnd, chosen },
+  state: { search, rooms, noRooms, roomsEnd, chosen },
 }: {
   overview: Overview;
   state: OverviewState;
 }) {
-  const isEmpty = rooms?.rooms.length === 0;
   const title = useRef<HTMLHeadingElement>(null);
   return (
     <section aria-labelledby="rooms-title">
@@ -41,9 +40,9 @@ export function RoomList({
           />
         ))}
       </ul>
-      {isEmpty && (
+      {noRooms && (
         <p id="no-rooms" class="quiet">
-          {search.trim() ? 'No room matches.' : 'Nobody is in a room.'}
+          {noRooms}
         </p>
       )}
       {roomsEnd === 'more' && <MoreButton onMore={() => overview.showMore()} title={title} />}
