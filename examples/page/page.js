@@ -9,13 +9,13 @@ button.onclick = async () => {
   output.textContent = '';
   let microphone, client;
   try {
-    const { origin, hash } = new URL(input.value);
+    const link = new URL(input.value);
     microphone = await Microphone.open(); // first, because the user may refuse
-    const body = JSON.stringify({ invite: new URLSearchParams(hash.slice(1)).get('invite') });
+    const body = JSON.stringify({ invite: new URLSearchParams(link.hash.slice(1)).get('invite') });
     const asked = { method: 'POST', headers: { 'content-type': 'application/json' }, body };
-    const guest = await (await fetch(`${origin}/api/invites/redeem`, asked)).json();
+    const guest = await (await fetch(new URL('api/invites/redeem', link), asked)).json();
     if (!guest.token) throw new Error(guest.detail);
-    const url = `${origin.replace(/^http/, 'ws')}/ws`;
+    const url = new URL('ws', link); // the gateway may be below a path
     client = new PartylineClient({ url, peer: guest.peer, getToken: async () => guest.token });
     client.on('fault', (message) => (output.textContent = message)); // the client continues
     client.on('change', ({ name }) => {

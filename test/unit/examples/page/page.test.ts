@@ -15,7 +15,9 @@ class Refusal extends Error {}
 let isAllowed: boolean;
 /** True if the gateway lets the guest into its room. */
 let isLetIn: boolean;
-let redeemed: number;
+let redeemed: string[];
+/** Link that the user pasted. */
+let input: { value: string };
 let microphones: Closable[];
 let clients: Client[];
 let button: { disabled?: boolean; onclick?: () => Promise<void> };
@@ -33,10 +35,12 @@ class Closable {
 
 class Client extends Closable {
   readonly peers = new Map<string, object>();
+  readonly url: string;
   readonly #events = new EventEmitter();
 
-  constructor() {
+  constructor({ url }: { url: URL }) {
     super();
+    this.url = String(url);
     clients.push(this);
   }
   on(event: string, listener: (detail: unknown) => void): void {
@@ -64,13 +68,13 @@ class Client extends Closable {
 beforeEach(() => {
   isAllowed = true;
   isLetIn = true;
-  redeemed = 0;
+  redeemed = [];
   microphones = [];
   clients = [];
   button = {};
   p = {};
   output = {};
-  const input = { value: 'https://voice.example.com/#invite=i' };
+  input = { value: 'https://voice.example.com/#invite=i' };
   const elements: Record<string, object> = { input, button, p, output };
   const open = async () => {
     if (!isAllowed) throw new Refusal('Permission denied');
@@ -82,8 +86,8 @@ beforeEach(() => {
     URL,
     URLSearchParams,
     document: { querySelector: (name: string) => elements[name] },
-    fetch: async () => {
-      redeemed += 1;
+    fetch: async (address: URL) => {
+      redeemed.push(String(address));
       return Response.json({ room: 'kitchen', peer: 'guest', token: 't' });
     },
     Microphone: { open },
@@ -101,7 +105,7 @@ test('a double click makes one peer', async () => {
   await clickTwice();
   await click();
   expect({ redeemed, microphones, clients }).toMatchObject({
-    redeemed: 1,
+    redeemed: ['https://voice.example.com/api/invites/redeem'],
     microphones: [{ isClosed: false }],
     clients: [{ isClosed: false }],
   });
@@ -112,7 +116,7 @@ test('a microphone that is refused leaves no peer behind, and the button can be 
   isAllowed = false;
   await click();
   expect({ redeemed, clients, text: p.textContent }).toEqual({
-    redeemed: 0,
+    redeemed: [],
     clients: [],
     text: 'Permission denied',
   });
@@ -148,4 +152,11 @@ test('a guest that is removed from its room sees why, leaves no peer behind, and
   await click();
   expect(clients).toHaveLength(2);
   expect({ p, output }).toEqual({ p: { textContent: 'in_room' }, output: { textContent: '' } });
+});
+
+test('an invitation to a gateway below a path is redeemed there', async () => {
+  input.value = 'https://example.com/voice/#invite=i';
+  await click();
+  expect(redeemed).toEqual(['https://example.com/voice/api/invites/redeem']);
+  expect(clients.map(({ url }) => url)).toEqual(['https://example.com/voice/ws']);
 });
