@@ -103,7 +103,7 @@ async function enter(entry: Entry): Promise<void> {
   } catch (error) {
     if (signal.aborted) return;
     // Then the form asks for room and key: without them there would be no other way in.
-    if (isInvitationOver(error)) page.fillIn({ invite: '' });
+    if (isInvitationOver(error)) page.forgetInvitation();
     const isLoaded = program !== undefined;
     page.showEntrance(
       isLoaded ? errorWords(error) : 'The gateway does not answer. Reload the page.',

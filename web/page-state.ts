@@ -156,6 +156,11 @@ export class Page {
     if (room === undefined && progress === undefined) this.show(this.#takeLater());
   }
 
+  /** Asks for room and key in place of an invitation, unless another one has come meanwhile. */
+  forgetInvitation(): void {
+    this.#later = { invite: '', ...this.#later };
+  }
+
   /** Returns the values that came last, with the fields as they are otherwise. */
   #takeLater(): Pick<PageState, 'fields' | 'invite'> {
     const { apiKey, room, peer, invite = this.#state.invite } = this.#later;

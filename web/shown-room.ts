@@ -8,6 +8,9 @@ type InRoom = Extract<ClientState, { name: 'in_room' }>;
 /** The room in which everybody is alone, and hears itself. */
 const ECHO = '__echo__';
 
+/** Beginning of the trouble of a client that sends nothing; the reason follows. */
+const UNHEARD = 'Nobody hears you: ';
+
 /** The room of one visit, as the page shows it. */
 export class ShownRoom {
   /** Name of the room. */
@@ -51,17 +54,17 @@ export class ShownRoom {
       ...(state.isPlaybackBlocked && { play: this.#play }),
     };
     const over = this.#isNoticeOver(state.trouble) && { notice: undefined };
+    this.#trouble = state.trouble;
     this.#page.showRoom(room, { microphone, ...over, ...this.#peopleOf(state) });
   }
 
-  /** Returns true if the notice gives the reason of a trouble that is over; notes the present trouble. */
+  /** Returns true if the notice gives the reason of a trouble that is over. */
   #isNoticeOver(trouble: string | undefined): boolean {
     const before = this.#trouble;
-    this.#trouble = trouble;
-    if (before === undefined || before === trouble) return false;
-    // "Nobody hears you: …", of which the client has told a fault: "You cannot be heard: …".
-    const reason = before.slice(before.indexOf(':') + 2);
-    return this.#page.state.notice?.words.endsWith(reason) ?? false;
+    if (before === trouble || !before?.startsWith(UNHEARD)) return false;
+    // The client has also told a fault: "You cannot be heard: …", with the same reason.
+    const reason = before.slice(UNHEARD.length);
+    return reason !== '' && this.#page.state.notice?.words.endsWith(reason) === true;
   }
 
   readonly #play = (): void => this.#client.resumePlayback();

@@ -33,6 +33,7 @@ export async function askForToken({
  */
 export async function post<T>(url: URL, body: object, apiKey?: string): Promise<Answer<T>> {
   if (apiKey !== undefined && !mayBeKey(apiKey)) {
+    // Not 4401, with which a connection is closed whose key was valid.
     const { closeCode } = reasonForCloseCode(1006);
     throw new TokenError({ ...reasonForCloseCode(CLOSE_CODES.unauthorized), closeCode });
   }

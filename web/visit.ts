@@ -146,7 +146,10 @@ export class Visit {
   #endFor(reason: CloseReason): void {
     const isRefused = reason.code === 'unauthorized';
     const guest = isRefused ? this.#guest : undefined;
-    const words = guest ? guestEndWords(guest, Date.now()) : endWords(reason);
+    const nowMs = Date.now();
+    const words = guest ? guestEndWords(guest, nowMs) : endWords(reason);
+    // The entrance then asks for room and key.
+    if (guest && nowMs >= guest.invitedUntilMs) this.#page.forgetInvitation();
     this.#end(words, isRefused, isKeyUnknown(reason));
   }
 

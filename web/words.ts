@@ -21,8 +21,8 @@ export const isKeyUnknown = ({ code, closeCode }: CloseReason): boolean =>
 export function endWords(reason: CloseReason): string {
   const { code, message } = reason;
   if (code === 'unauthorized' && !isKeyUnknown(reason)) {
-    // A key that was revoked leads to no further token.
-    return message.includes('API key') ? message : `${message} Press Join to enter again.`;
+    // A key that was revoked, or whose account is gone, leads to no further token.
+    return /API key|account/.test(message) ? message : `${message} Press Join to enter again.`;
   }
   const words = END_WORDS[code];
   if (code === 'forbidden') return `${words} ${message}`;

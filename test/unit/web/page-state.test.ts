@@ -41,3 +41,17 @@ test.each([
   page.showEntrance();
   expect(page.state).toMatchObject({ fields: { room: 'attic' }, invite: '' });
 });
+
+test('an invitation that is over is left out of the entrance, unless another one has come meanwhile', () => {
+  page.fillIn({ invite: 'over' });
+  page.showProgress('Redeeming the invitation…');
+  page.forgetInvitation();
+  page.showEntrance();
+  expect(page.state).toMatchObject({ invite: '', fields: { room: 'kitchen' } });
+  page.fillIn({ invite: 'over' });
+  page.showProgress('Redeeming the invitation…');
+  page.fillIn({ invite: 'another' });
+  page.forgetInvitation();
+  page.showEntrance();
+  expect(page.state.invite).toBe('another');
+});

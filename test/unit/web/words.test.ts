@@ -16,7 +16,7 @@ import {
 
 const EXPIRES_AT_MS = Date.UTC(2026, 0, 2);
 
-test('a guest whose time is over may come in again, which one whose invitation is over or was withdrawn cannot', () => {
+test('a guest whose token has expired may join again, but not after the end of its invitation', () => {
   const guest = { expiresAtMs: EXPIRES_AT_MS, invitedUntilMs: EXPIRES_AT_MS + 60_000 };
   expect(guestEndWords(guest, EXPIRES_AT_MS)).toContain('Press Join');
   expect(guestEndWords(guest, EXPIRES_AT_MS - 1000)).toContain('withdrawn');
@@ -49,6 +49,8 @@ test('a key without a token is not known; a close with 4401 gives its own reason
   expect(ended('leaked')).toBe('The token has been withdrawn. Press Join to enter again.');
   // A press of Join would be refused.
   expect(ended('present')).toBe('The API key has been revoked.');
+  const message = 'The account does not exist any more.';
+  expect(endWords({ ...reason, closeCode: 4401, message })).toBe(message);
 });
 
 test('a device that cannot be used has words, also where the browser has none', () => {
