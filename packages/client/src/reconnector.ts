@@ -21,6 +21,11 @@ type ReconnectorHandlers = {
 
 /** Minimum life of a connection after which the delays between attempts begin with the shortest again, ms. */
 const STEADY_MS = 5_000;
+/**
+ * Time for which an attempt that ended without a `welcome` may still reach the gateway, and replace a newer connection, ms: the operating
+ * system sends its request again, or the gateway is slow to admit it.
+ */
+const LATE_ATTEMPT_MS = 60_000;
 /** Longest wait for the address of a connection, and the token in it, ms. */
 const LONGEST_TOKEN_MS = 10_000;
 
@@ -36,6 +41,8 @@ export class Reconnector {
   #resumeMs = 0;
   /** Time until which the gateway keeps the place; in the past while the client is connected. */
   #keptUntil = -Infinity;
+  /** Time until which an attempt that was given up may replace a newer connection. */
+  #lateUntil = -Infinity;
   /** Attempt that waits for its address. */
   #opening: object | undefined;
   #closed = false;
@@ -87,9 +94,18 @@ export class Reconnector {
         if (message.type === 'draining') this.#leave(connection);
         this.#handlers.received(connection, message);
       },
-      lost: (reason) => this.#lost(reason),
+      lost: (reason) => this.#lost(this.#judge(reason)),
     });
     return connection;
+  }
+
+  /** Returns the reason of a close. One `replaced` may be the work of an attempt of this client that was given up, and is retryable. */
+  #judge(reason: CloseReason): CloseReason {
+    const nowMs = performance.now();
+    const isOwn = reason.code === 'replaced' && nowMs < this.#lateUntil;
+    if (isOwn) this.#lateUntil = -Infinity;
+    else if (this.#upSince === Infinity) this.#lateUntil = nowMs + LATE_ATTEMPT_MS;
+    return isOwn ? { ...reason, message: OVERTAKEN, retryable: true } : reason;
   }
 
   /** Leaves a node that drains before its deadline; clients do so at different moments. */
@@ -142,6 +158,7 @@ export class Reconnector {
 }
 
 const UNREACHABLE = reasonForCloseCode(1006);
+const OVERTAKEN = 'An earlier attempt to connect took the place of this connection.';
 const NO_TOKEN: CloseReason = { ...UNREACHABLE, message: 'No token came within 10 s.' };
 
 const reasonOf = (fault: unknown): CloseReason =>

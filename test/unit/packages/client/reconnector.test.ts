@@ -1,30 +1,50 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { PartylineClient } from '../../../../packages/client/src/client.ts';
 import { TokenError } from '../../../../packages/client/src/errors.ts';
+import { VirtualChannel } from '../../../support/virtual-channel.ts';
 
 /** Connections of the browser client that do not come about, in virtual time. */
 
-/** The socket of a browser that opens it, and hears nothing. */
+/** The socket of a browser that opens it, and hears nothing but what the test says. */
 class Socket extends EventTarget {
   static opened = 0;
+  static last: Socket;
   readonly readyState = 0;
 
   constructor() {
     super();
     Socket.opened += 1;
+    Socket.last = this;
+  }
+
+  /** Lets the client in. */
+  static welcome(): void {
+    const secrets = { session_id: 's', resume_token: 't', network: '192.0.2.0/24' };
+    const welcome = { type: 'welcome', room: '__lobby__', resumed: true, mute: false, ...secrets };
+    Socket.say({ ...welcome, resume_ms: 15_000 });
+  }
+
+  static say(message: object): void {
+    const data = JSON.stringify(message);
+    Socket.last.dispatchEvent(new MessageEvent('message', { data }));
+  }
+
+  static cut(code: number): void {
+    Socket.last.dispatchEvent(Object.assign(new Event('close'), { code, reason: '' }));
   }
 
   close(): void {}
 }
 
 /** Number of times that a token was asked for. */
-let asked: number;
+let asked = 0;
 let client: PartylineClient | undefined;
 
 beforeEach(() => {
   vi.useFakeTimers();
   vi.stubGlobal('location', { href: 'https://voice.example.com/' });
   vi.stubGlobal('WebSocket', Socket);
+  vi.stubGlobal('MessageChannel', VirtualChannel);
   const events = { addEventListener: () => undefined, removeEventListener: () => undefined };
   vi.stubGlobal('window', { setTimeout, clearTimeout, setInterval, clearInterval, ...events });
   Socket.opened = 0;
@@ -104,4 +124,53 @@ test('a client that is closed while it waits for a token opens nothing when it c
   token.resolve('late');
   await vi.advanceTimersByTimeAsync(0);
   expect(Socket.opened).toBe(0);
+});
+
+/** Opens a client that was let in, lost its connection, gave up an attempt without an answer, and was let in again. */
+async function giveUpAttempt(): Promise<void> {
+  openClient(() => Promise.resolve('token'));
+  const connected = client!.connect();
+  await vi.advanceTimersByTimeAsync(0);
+  Socket.welcome();
+  await connected;
+  await vi.advanceTimersByTimeAsync(1000);
+  Socket.cut(1006);
+  await vi.advanceTimersByTimeAsync(500);
+  expect(Socket.opened).toBe(2);
+  // A third of the time for which the place is kept, and a delay of 0.5 to 1 s.
+  await vi.advanceTimersByTimeAsync(6000);
+  expect(Socket.opened).toBe(3);
+  Socket.welcome();
+  expect(client!.state.name).toBe('lobby');
+}
+
+test('a connection that is replaced by an attempt of its own client is opened again, once', async () => {
+  await giveUpAttempt();
+  await vi.advanceTimersByTimeAsync(5000);
+  Socket.cut(4409);
+  expect(client!.state).toMatchObject({
+    name: 'reconnecting',
+    reason: {
+      code: 'replaced',
+      message: 'An earlier attempt to connect took the place of this connection.',
+      retryable: true,
+    },
+  });
+  await vi.advanceTimersByTimeAsync(2000);
+  expect(Socket.opened).toBe(4);
+  Socket.welcome();
+  expect(client!.state.name).toBe('lobby');
+  Socket.cut(4409);
+  expect(client!.state).toMatchObject({ name: 'closed', reason: { code: 'replaced' } });
+});
+
+test('a connection that is replaced more than a minute after such an attempt ends the client', async () => {
+  await giveUpAttempt();
+  // In the lobby, a connection on which nothing arrives is given up.
+  for (let i = 0; i < 12; i += 1) {
+    await vi.advanceTimersByTimeAsync(5000);
+    Socket.say({ type: 'stats' });
+  }
+  Socket.cut(4409);
+  expect(client!.state).toMatchObject({ name: 'closed', reason: { code: 'replaced' } });
 });
