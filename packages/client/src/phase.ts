@@ -9,8 +9,13 @@ export type Phase =
   | { name: 'lobby'; connection: Connection }
   | Joining
   | InRoom
-  /** `kept`: room whose audio continues without a connection; undefined if there is none. */
-  | { name: 'reconnecting'; pause: Pause; wanted?: WantedRoom; kept?: Room };
+  | {
+      name: 'reconnecting';
+      pause: Pause;
+      wanted?: WantedRoom | undefined;
+      /** Room whose audio continues without a connection. */
+      kept?: Room | undefined;
+    };
 
 export type Joining = {
   name: 'joining';

@@ -145,10 +145,9 @@ export class Session {
 
   #lost(pause: Pause): void {
     const phase = this.#phase;
-    const wanted = this.#wanted;
     let kept = phase.name === 'reconnecting' ? phase.kept : undefined;
     if (phase.name === 'in_room' && phase.room.isReady && phase.room.suspend()) kept = phase.room;
-    this.#enter({ name: 'reconnecting', pause, ...(wanted && { wanted }), ...(kept && { kept }) });
+    this.#enter({ name: 'reconnecting', pause, wanted: this.#wanted, kept });
   }
 
   #welcomed(connection: Connection, welcome: MessageOf<'welcome'>): void {
@@ -215,10 +214,8 @@ export class Session {
     this.#fault(reason);
     const phase = this.#phase;
     if (phase.name === 'in_room') this.#joinAgain(phase);
-    else if (phase.name === 'reconnecting') {
-      const { name, pause, wanted } = phase;
-      this.#enter({ name, pause, ...(wanted && { wanted }) });
-    } else this.#lostBefore();
+    else if (phase.name === 'reconnecting') this.#enter({ ...phase, kept: undefined });
+    else this.#lostBefore();
   }
 
   /** Notes that the room that the client moves away from has lost its audio: if the move fails, it is joined again. */
@@ -279,11 +276,10 @@ export class Session {
   }
 
   #openRoom(connection: Connection, joined: Joined, openAudio: OpenAudio): Room {
-    const { handlers } = this.#parts;
     const flowChanged = () => void this.#keeper.look();
     const mediaLost = (reason: string) => this.#mediaLost(reason);
-    const forRoom = { ...handlers, flowChanged, mediaLost };
-    return new Room({ ...this.#parts, connection, joined, openAudio, handlers: forRoom });
+    const handlers = { ...this.#parts.handlers, flowChanged, mediaLost };
+    return new Room({ ...this.#parts, connection, joined, openAudio, handlers });
   }
 
   #joinFailed(connection: Connection, wanted: WantedRoom, error: Error, from?: InRoom): void {
