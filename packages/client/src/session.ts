@@ -157,7 +157,9 @@ export class Session {
     else if (mute !== undefined) this.#hearMute(mute);
     this.#resumption = { session_id, resume_token };
     if (room !== LOBBY) return; // we are where we were, and `joined` tells what is there
-    if (this.#wanted) void this.#join(connection, this.#wanted);
+    // If another node has the place, this one joins its room before the client can ask for it.
+    const there = resumed ? this.room?.transportThere : undefined;
+    if (this.#wanted) void this.#join(connection, this.#wanted, undefined, there);
     else this.#enter({ name: 'lobby', connection });
   }
 

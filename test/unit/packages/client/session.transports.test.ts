@@ -45,6 +45,8 @@ class Line extends EventTarget {
   /** Called when a change of the transport has begun. */
   static onChange: (kind: Transport) => void;
   static network: string;
+  /** True if another node has the place: this one joins its room over the WebSocket, as if the client had asked for it. */
+  static isElsewhere: boolean;
   readonly readyState = Line.OPEN;
   readonly bufferedAmount = 0;
 
@@ -55,13 +57,13 @@ class Line extends EventTarget {
   }
 
   #welcome(): void {
-    const { place, network } = Line;
+    const { place, network, isElsewhere } = Line;
     const secrets = { session_id: 's', resume_token: 't', network };
-    const room = place?.room ?? '__lobby__';
+    const room = place && !isElsewhere ? place.room : '__lobby__';
     this.say({ type: 'welcome', room, resumed: true, mute: false, ...secrets, resume_ms: 15_000 });
     if (!place) return;
     const consumers = place.kind === 'webrtc' ? { consumers: [] } : {};
-    this.say({ type: 'joined', room, speaker: 1, peers: [], ...consumers });
+    this.say({ type: 'joined', room: place.room, speaker: 1, peers: [], ...consumers });
   }
 
   send(text: string): void {
@@ -133,6 +135,7 @@ beforeEach(async () => {
   Line.requests = [];
   Line.onChange = (kind) => Line.change(kind);
   Line.network = '192.0.2.0/24';
+  Line.isElsewhere = false;
   vi.stubGlobal('location', { href: 'https://voice.example.com/' });
   vi.stubGlobal('WebSocket', Line);
   vi.stubGlobal('MessageChannel', VirtualChannel);
@@ -216,6 +219,23 @@ test('so does one after audio over the WebSocket that the browser cannot play', 
   await client.join('kitchen');
   expect(Line.requests).toEqual(['join kitchen websocket', 'leave', 'join kitchen webrtc']);
   expect(client.state).toMatchObject({ transport: 'webrtc' });
+});
+
+test('so does a client without a microphone whose place another node has, and which comes from another network', async () => {
+  special = (transport) => (transport === 'webrtc' ? { hasPath: false } : {});
+  await open();
+  await client.join('kitchen');
+  await vi.advanceTimersByTimeAsync(4000);
+  expect(client.transport).toBe('websocket');
+  special = () => ({});
+  Line.requests = [];
+  Line.isElsewhere = true;
+  Line.network = '198.51.100.0/24';
+  Line.last.cut();
+  await vi.advanceTimersByTimeAsync(1000);
+  expect(Line.requests).toEqual(['leave', 'join kitchen webrtc']);
+  expect(Line.changing).toBeUndefined();
+  expect(client.state).toMatchObject({ name: 'in_room', transport: 'webrtc' });
 });
 
 test('a join over the WebSocket takes the place that the gateway has by WebRTC', async () => {
