@@ -269,7 +269,7 @@ export class Session {
       if (this.#wanted !== wanted) return this.#lostBefore(); // another room is being joined
       const error = thrown instanceof Error ? thrown : new Error(String(thrown));
       const isOurs = !(error instanceof RequestError);
-      if (isOurs && this.#parts.chooser.giveUpPreferred(performance.now())) {
+      if (isOurs && this.#parts.chooser.giveUpPresent(performance.now())) {
         void this.#join(connection, wanted, room ? undefined : from, room?.transportThere ?? there);
         return;
       }

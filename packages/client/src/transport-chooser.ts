@@ -77,6 +77,11 @@ export class TransportChooser {
     return this.#preferred === 'webrtc';
   }
 
+  /** True if the preferred transport did not work on the present network of late. */
+  get #isBlocked(): boolean {
+    return this.#prefersWebRtc && this.#memory.isBlocked(this.#network);
+  }
+
   /** True if there is another transport than the preferred one. */
   get areSeveral(): boolean {
     return this.#other !== undefined;
@@ -94,7 +99,7 @@ export class TransportChooser {
     this.#pauseMs = BETWEEN_ATTEMPTS_MS;
     this.#leavesDeadMs = nowMs;
     this.#leavesOneWayMs = nowMs;
-    if (this.#other && this.#prefersWebRtc && this.#memory.isBlocked(network)) {
+    if (this.#other && this.#isBlocked) {
       this.#present = this.#other;
       this.#waitFrom(nowMs);
     } else {
@@ -115,9 +120,17 @@ export class TransportChooser {
     return isLeft ? this.#other : undefined;
   }
 
-  /** Notes that the preferred transport cannot be used here. @returns true if another takes its place */
-  giveUpPreferred(nowMs: number): boolean {
-    if (!this.#other || this.#present !== this.#preferred) return false;
+  /**
+   * Notes that a room could not be opened here by the present transport. If that was the other one, the next join begins with the
+   * preferred one again, on a network where it is blocked after some time.
+   * @returns true if the other one takes its place
+   */
+  giveUpPresent(nowMs: number): boolean {
+    if (!this.#other) return false;
+    if (this.#present !== this.#preferred) {
+      if (!this.#isBlocked || nowMs >= this.#nextAttemptMs) this.#present = this.#preferred;
+      return false;
+    }
     // Its code was not loaded, or the browser or the gateway does not support it, which says
     // nothing about the network.
     this.#goBy(this.#other, nowMs);

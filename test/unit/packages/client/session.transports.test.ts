@@ -249,6 +249,17 @@ test('a join over the WebSocket takes the place that the gateway has by WebRTC',
   expect(faults).toEqual([]);
 });
 
+test('a join that fails by both transports, because no file loads, is followed by one that tries both again', async () => {
+  const failing = { opened: () => Promise.reject(new Error(UNLOADED)) };
+  special = () => failing;
+  await open();
+  await expect(client.join('kitchen')).rejects.toThrow(UNLOADED);
+  await vi.advanceTimersByTimeAsync(100);
+  special = (transport) => (transport === 'websocket' ? failing : {});
+  await client.join('kitchen');
+  expect(client.state).toMatchObject({ name: 'in_room', transport: 'webrtc' });
+});
+
 /** Has the gateway give up the change that it has begun. */
 const failChange = () =>
   Line.last.say({

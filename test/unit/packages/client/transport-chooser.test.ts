@@ -142,7 +142,7 @@ test('a client that prefers the WebSocket joins by it where WebRTC is blocked, a
   chooser.onNetwork(HOME, 0);
   expect(chooser.present).toBe('websocket');
   chooser.onNetwork(OFFICE, 1000);
-  expect(chooser.giveUpPreferred(2000)).toBe(true);
+  expect(chooser.giveUpPresent(2000)).toBe(true);
   expect(chooser.present).toBe('webrtc');
   expect(kept.isBlocked(OFFICE)).toBe(false);
   // A network that another client found to be blocked stays so.
@@ -196,7 +196,7 @@ test('one transport alone is never left', () => {
     const chooser = new TransportChooser([transport], memory());
     chooser.onNetwork(HOME, 0);
     expect(chooser.areSeveral).toBe(false);
-    expect(chooser.giveUpPreferred(0)).toBe(false);
+    expect(chooser.giveUpPresent(0)).toBe(false);
     const bad = { ...GOOD, transport, isBroken: true, isOneWay: true };
     expect(chooser.next(bad, 10 * MINUTE_MS)).toBeUndefined();
   }
@@ -205,11 +205,30 @@ test('one transport alone is never left', () => {
 test('a browser without WebRTC goes over to the WebSocket before it has joined, and blocks no network', () => {
   const kept = memory();
   const chooser = openChooser(kept);
-  expect(chooser.giveUpPreferred(0)).toBe(true);
+  expect(chooser.giveUpPresent(0)).toBe(true);
   expect(chooser.present).toBe('websocket');
-  expect(chooser.giveUpPreferred(0)).toBe(false);
+  expect(chooser.giveUpPresent(0)).toBe(false);
   expect(kept.isBlocked(HOME)).toBe(false);
   expect(chooser.next(OVER_WEBSOCKET, MINUTE_MS)).toBe('webrtc');
+});
+
+test('after a join that failed by both transports the next one begins with the preferred one', () => {
+  const chooser = openChooser();
+  expect(chooser.giveUpPresent(0)).toBe(true);
+  expect(chooser.giveUpPresent(100)).toBe(false);
+  expect(chooser.present).toBe('webrtc');
+  expect(chooser.giveUpPresent(1000)).toBe(true);
+  expect(chooser.present).toBe('websocket');
+});
+
+test('on a blocked network a join that failed over the WebSocket is followed by one by WebRTC only after a minute', () => {
+  const kept = memory();
+  kept.setBlocked(HOME, true);
+  const chooser = openChooser(kept);
+  expect(chooser.giveUpPresent(MINUTE_MS - 1)).toBe(false);
+  expect(chooser.present).toBe('websocket');
+  expect(chooser.giveUpPresent(MINUTE_MS)).toBe(false);
+  expect(chooser.present).toBe('webrtc');
 });
 
 test('nothing arrives when others speak for 1.5 s and nothing comes', () => {
