@@ -47,8 +47,8 @@ export type WantedRoom = {
    * join().
    */
   hasJoined: boolean;
-  /** Time from which joins of this room have failed in the browser, by `performance.now()`; undefined while they have not. */
-  failingSinceMs: number | undefined;
+  /** Joins of this room in a row that failed in the browser: time of the first by `performance.now()`, and their number; undefined if the last one did not. */
+  failing: { sinceMs: number; times: number } | undefined;
   resolve: () => void;
   reject: (error: Error) => void;
 };

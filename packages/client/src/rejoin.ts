@@ -3,11 +3,13 @@ import type { WantedRoom } from './phase.ts';
 
 /** Time for which joins in a row may fail in the browser before a room is given up, ms. */
 const GIVEN_UP_AFTER_MS = 60_000;
+/** Minimum number of such joins: between two of them the network may have been away for longer. */
+const GIVEN_UP_AFTER_FAILURES = 4;
 
 /** Notes that a room has been joined. */
 export function noteJoined(wanted: WantedRoom): void {
   wanted.hasJoined = true;
-  wanted.failingSinceMs = undefined;
+  wanted.failing = undefined;
   wanted.resolve();
 }
 
@@ -19,8 +21,12 @@ export function isRepeated(wanted: WantedRoom, error: Error): boolean {
   if (error instanceof RequestError) {
     return error.code === 'timeout' || (wanted.hasJoined && error.retryable);
   }
-  wanted.failingSinceMs ??= performance.now();
-  return wanted.hasJoined && performance.now() - wanted.failingSinceMs < GIVEN_UP_AFTER_MS;
+  const nowMs = performance.now();
+  const failing = (wanted.failing ??= { sinceMs: nowMs, times: 0 });
+  failing.times += 1;
+  const isEnough =
+    failing.times >= GIVEN_UP_AFTER_FAILURES && nowMs - failing.sinceMs >= GIVEN_UP_AFTER_MS;
+  return wanted.hasJoined && !isEnough;
 }
 
 /** Returns the fault of a room that is given up; undefined if it had never been joined, and `join()` fails with the error. */

@@ -73,7 +73,7 @@ export class Session {
    */
   join(from: JoinablePhase, room: string): Promise<void> {
     return new Promise((resolve, reject) => {
-      const wanted = { room, hasJoined: false, failingSinceMs: undefined, resolve, reject };
+      const wanted = { room, hasJoined: false, failing: undefined, resolve, reject };
       if (from.name !== 'reconnecting') {
         void this.#join(from.connection, wanted, from.name === 'in_room' ? from : undefined);
         return;

@@ -477,6 +477,22 @@ test('audio files that do not load as a room is joined again are loaded later', 
   expect(faults).toEqual([]);
 });
 
+test('an outage between two joins for which audio files do not load does not count', async () => {
+  const faults = notedFaults();
+  await client.join('kitchen');
+  const calls = failing('opened', 2);
+  loseAll();
+  await vi.advanceTimersByTimeAsync(500);
+  expect(calls()).toBe(1);
+  Line.isUp = false;
+  await vi.advanceTimersByTimeAsync(90_000);
+  Line.isUp = true;
+  await vi.advanceTimersByTimeAsync(60_000);
+  expect(calls()).toBe(3);
+  expect(client.state).toMatchObject({ name: 'in_room', room: 'kitchen' });
+  expect(faults).toEqual([]);
+});
+
 test('audio files that never load again: the room is given up after a while, and the user told to reload the page', async () => {
   const faults = notedFaults();
   await client.join('kitchen');
