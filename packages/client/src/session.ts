@@ -168,11 +168,12 @@ export class Session {
     const phase = this.#phase;
     if (phase.name === 'joining') return; // taken to its room by another node, and asks for it anyway
     const room = phase.name === 'reconnecting' ? phase.kept : undefined;
-    const wanted = this.#wanted;
-    if (room && wanted && room.resume(connection, joined)) {
-      this.#enter({ name: 'in_room', connection, room, wanted });
+    const before = this.#wanted;
+    if (room && before && room.resume(connection, joined) && this.#wanted === before) {
+      this.#enter({ name: 'in_room', connection, room, wanted: before });
       return;
     }
+    const wanted = this.#wanted; // a listener that was told of the resume may have left the room
     if (wanted) {
       const there = joined.consumers ? 'webrtc' : 'websocket';
       const isThere = joined.room === wanted.room;

@@ -39,6 +39,8 @@ class Line extends EventTarget {
   static room: string | undefined;
   /** False if the path breaks before the `joined` of a room that was resumed. */
   static isJoinedTold: boolean;
+  /** Other peers in every room. */
+  static peers: object[];
   /** True once an operator has muted the client. */
   static mute: boolean;
   /** Called when a request has come, and is about to be answered. */
@@ -65,7 +67,7 @@ class Line extends EventTarget {
     const { mute } = Line;
     this.say({ type: 'welcome', room, resumed, mute, ...secrets, resume_ms: 15_000 });
     if (Line.room !== undefined && Line.isJoinedTold)
-      this.say({ type: 'joined', room, speaker: 1, peers: [] });
+      this.say({ type: 'joined', room, speaker: 1, peers: Line.peers });
   }
 
   send(text: string): void {
@@ -84,7 +86,7 @@ class Line extends EventTarget {
     if (type === 'join') {
       if (room === 'closed shop') return { ...error, code: 'forbidden' };
       Line.room = room;
-      return { type: 'joined', room, speaker: 1, peers: [] };
+      return { type: 'joined', room, speaker: 1, peers: Line.peers };
     }
     if (type === 'leave') {
       const left = Line.room;
@@ -117,6 +119,7 @@ beforeEach(async () => {
   Line.isUp = true;
   Line.room = undefined;
   Line.isJoinedTold = true;
+  Line.peers = [];
   Line.mute = false;
   Line.heard = () => undefined;
   vi.stubGlobal('location', { href: 'https://voice.example.com/' });
@@ -691,6 +694,34 @@ test('close() in a listener that is told that the client connects ends it', asyn
   await expect(client.connect()).rejects.toMatchObject({ name: 'ClosedError' });
   await vi.advanceTimersByTimeAsync(0);
   expect(vi.getTimerCount()).toBe(0);
+});
+
+/** Has the audio tell a change as its room is resumed, and a listener react to the first one. */
+async function resumeWith(react: () => Promise<void>): Promise<void> {
+  special = ({ handlers }) => ({ resume: () => handlers.trackChanged('bob') });
+  let done: Promise<void> | undefined;
+  Line.peers = [{ peer: 'bob', kind: 'websocket', speaker: 2, muted: false }];
+  await client.join('kitchen');
+  Line.last.cut();
+  const stop = client.on('change', () => {
+    if (Line.lines.length < 2) return; // the next connection is not open yet
+    stop();
+    done = react();
+  });
+  await reconnect();
+  await done;
+}
+
+test('leave() in a listener that is told of a change as the room is resumed leaves it', async () => {
+  await resumeWith(() => client.leave());
+  expect(client.state).toEqual({ name: 'lobby' });
+  expect(Line.room).toBeUndefined();
+});
+
+test('join() in a listener that is told of a change as the room is resumed joins', async () => {
+  await resumeWith(() => client.join('hall'));
+  expect(client.state).toMatchObject({ name: 'in_room', room: 'hall' });
+  expect(Line.room).toBe('hall');
 });
 
 test('close() in a listener that is told of a mute by an operator ends the client', async () => {
