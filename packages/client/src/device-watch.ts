@@ -26,7 +26,7 @@ export class DeviceWatch {
   }
 
   /**
-   * Watches the microphone of the settings; to be called when it has changed. A track that the page stops does not count as
+   * Watches the microphone of the settings; to be called when it has changed. A track that the page stops meanwhile does not count as
    * unplugged.
    */
   microphoneChanged(): void {
@@ -38,7 +38,9 @@ export class DeviceWatch {
         this.#handlers.fault('The microphone is gone, or may not be used: nobody hears you.');
     };
     const ended = () => void setTimeout(report, GRACE_MS);
-    this.#settings.microphone?.addEventListener('ended', ended, { signal });
+    const { microphone } = this.#settings;
+    microphone?.addEventListener('ended', ended, { signal });
+    if (microphone?.readyState === 'ended') ended(); // before it was given, which has no event
   }
 
   close(): void {

@@ -55,8 +55,8 @@ async function change(): Promise<void> {
   await vi.advanceTimersByTimeAsync(0);
 }
 
-function takeMicrophone(): EventTarget {
-  const track = new EventTarget();
+function takeMicrophone(readyState: MediaStreamTrackState = 'live'): EventTarget {
+  const track = Object.assign(new EventTarget(), { readyState });
   settings.microphone = track as MediaStreamTrack;
   watch.microphoneChanged();
   return track;
@@ -113,6 +113,19 @@ test('a microphone that is unplugged is said', async () => {
   expect(faults).toEqual([]);
   await vi.advanceTimersByTimeAsync(200);
   expect(faults).toEqual(['The microphone is gone, or may not be used: nobody hears you.']);
+});
+
+test('a microphone that was unplugged before it was taken is said, too', async () => {
+  takeMicrophone('ended');
+  await vi.advanceTimersByTimeAsync(900);
+  expect(faults).toEqual([]);
+  await vi.advanceTimersByTimeAsync(200);
+  expect(faults).toEqual(['The microphone is gone, or may not be used: nobody hears you.']);
+  takeMicrophone();
+  takeMicrophone('ended');
+  takeMicrophone();
+  await vi.advanceTimersByTimeAsync(5000);
+  expect(faults).toHaveLength(1);
 });
 
 test('nothing is said of a microphone for which there is another at once', async () => {
