@@ -14,15 +14,10 @@ import type { AudioCounters } from '../stats.ts';
 import type { Wire } from '../wire.ts';
 import { AudioGraph } from './audio-graph.ts';
 import { type Encoder, openEncoder } from './encoder.ts';
+import { takeUntoldVolumes } from './untold-volumes.ts';
 
 /** Empty frame, which tells the gateway that this peer is connected over the WebSocket before it has audio to send. */
 const NOTHING = new Uint8Array(0);
-
-/**
- * Number of volumes up to which the gateway is told all of them; beyond it, only those of peers in the room. It keeps at most
- * 1000, and one message may end as many of these as it sets others.
- */
-const MAX_KEPT_VOLUMES = 500;
 
 /** Audio over the WebSocket: Opus packets to the gateway, and the mix of all others back. */
 export class WebSocketAudio implements RoomAudio {
@@ -117,7 +112,7 @@ export class WebSocketAudio implements RoomAudio {
   async applySettings(): Promise<void> {
     const { muted, toldMuted } = this.#settings;
     this.#isTold = true;
-    const volume = this.#takeUntold();
+    const volume = takeUntoldVolumes(this.#settings, this.#peers);
     if (muted === toldMuted && !volume) return;
     const { request } = this.#wire;
     try {
@@ -233,27 +228,11 @@ export class WebSocketAudio implements RoomAudio {
 
   async #tellVolumes(): Promise<void> {
     this.#nextVolumes = undefined;
-    const volume = this.#takeUntold();
+    const volume = takeUntoldVolumes(this.#settings, this.#peers);
     if (!volume) return;
     const answered = this.#told(volume, this.#wire.request({ type: 'configure', volume }));
     this.#volumesAnswered = answered.catch(() => undefined); // told to these callers, not to the next
     await answered;
-  }
-
-  /** Returns the volumes that the gateway must be told, and notes that it is told: all of them, or those of peers in the room if they are many. */
-  #takeUntold(): Record<string, number> | undefined {
-    const { volumes } = this.#settings;
-    const told = (this.#settings.toldVolumes ??= new Map<string, number>());
-    const keepsAll = volumes.size <= MAX_KEPT_VOLUMES;
-    const untold = [...told.keys(), ...volumes.keys()].flatMap((peer) => {
-      const isKept = keepsAll || this.#peers.has(peer);
-      const gain = isKept ? (volumes.get(peer) ?? 1) : 1;
-      if (gain === (told.get(peer) ?? 1)) return [];
-      if (gain === 1) told.delete(peer);
-      else told.set(peer, gain);
-      return [[peer, gain] as const];
-    });
-    return untold.length > 0 ? Object.fromEntries(untold) : undefined;
   }
 
   /** Awaits the answer to a request with volumes; those of one that failed are to be told again. */
