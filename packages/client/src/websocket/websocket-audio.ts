@@ -112,8 +112,9 @@ export class WebSocketAudio implements RoomAudio {
   async applySettings(): Promise<void> {
     const { muted, toldMuted } = this.#settings;
     this.#isTold = true;
-    const volume = takeUntoldVolumes(this.#settings, this.#peers);
-    if (muted === toldMuted && !volume) return;
+    const untold = takeUntoldVolumes(this.#settings, this.#peers);
+    if (muted === toldMuted && !untold) return;
+    const volume = untold?.volume;
     const { request } = this.#wire;
     try {
       await this.#told(volume, tellMute(request, this.#settings, volume && { volume }));
@@ -122,6 +123,7 @@ export class WebSocketAudio implements RoomAudio {
       if (volume && error instanceof RequestError && !error.retryable) await this.applyMuted();
       throw error;
     }
+    if (untold?.hasMore) await this.applyVolume();
   }
 
   async applyMuted(): Promise<void> {
@@ -228,11 +230,13 @@ export class WebSocketAudio implements RoomAudio {
 
   async #tellVolumes(): Promise<void> {
     this.#nextVolumes = undefined;
-    const volume = takeUntoldVolumes(this.#settings, this.#peers);
-    if (!volume) return;
+    const untold = takeUntoldVolumes(this.#settings, this.#peers);
+    if (!untold) return;
+    const { volume, hasMore } = untold;
     const answered = this.#told(volume, this.#wire.request({ type: 'configure', volume }));
     this.#volumesAnswered = answered.catch(() => undefined); // told to these callers, not to the next
     await answered;
+    if (hasMore) await this.applyVolume();
   }
 
   /** Awaits the answer to a request with volumes; those of one that failed are to be told again. */

@@ -6,6 +6,7 @@ import type { RemotePeer } from '../../../../packages/client/src/state.ts';
 import { WebRtcAudio } from '../../../../packages/client/src/webrtc/webrtc-audio.ts';
 import { WebSocketAudio } from '../../../../packages/client/src/websocket/websocket-audio.ts';
 import { parseClientMessage } from '../../../../src/protocol/client-messages.ts';
+import { MAX_MESSAGE_BYTES } from '../../../../src/protocol/message-size.ts';
 
 /** Audio of the browser client that is not open yet, or never. Node has neither WebRTC nor Web Audio. */
 
@@ -144,6 +145,27 @@ test('volumes are told before their peers come, and once for a session', async (
   void audio.applySettings();
   expect(sent.slice(2)).toEqual([{ guest: 0 }]);
 });
+
+test.each([
+  ['ASCII', 'a'.repeat(124)],
+  ['characters of four bytes', '🎧'.repeat(124)],
+])(
+  'volumes of hundreds of long names in %s take several messages, none of them too long',
+  async (_, name) => {
+    const { audio, sent, answers, volumes, slide } = openSlider();
+    for (let i = 0; i < 499; i += 1) volumes.set(`${name} ${i}`, 0.123_456_789);
+    const applied = audio.applySettings();
+    const slid = slide('bob', 0.5);
+    for (let i = 0; i < answers.length; i += 1) {
+      const message = JSON.stringify({ type: 'configure', id: '1', mute: false, volume: sent[i] });
+      expect(Buffer.byteLength(message)).toBeLessThan(MAX_MESSAGE_BYTES);
+      answers[i]!.resolve({});
+      await nextTurn();
+    }
+    await Promise.all([applied, slid]);
+    expect(Object.assign({}, ...sent)).toEqual(Object.fromEntries(volumes));
+  },
+);
 
 test('the gateway keeps few volumes, however many peers come and go', async () => {
   const { audio, sent, answers, slide, volumes, peers, enter } = openSlider();
