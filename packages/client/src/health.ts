@@ -23,6 +23,7 @@ const TROUBLES = {
   broken: 'No audio in either direction: the path to the gateway is broken. Looking for another…',
   pathless:
     'No audio in either direction: this network may block the gateway’s audio ports. Looking for another path…',
+  unanswered: 'No audio in either direction: the gateway has not answered the request for it yet.',
   unloaded: 'No audio in either direction: the browser has not loaded the files for audio yet.',
   stopped:
     'No audio in either direction: the browser has stopped it. A click, or the end of a phone call, may help.',
@@ -82,8 +83,11 @@ export class HealthWatch {
   async check(audio: RoomAudio, around: Surroundings, nowMs: number): Promise<Health> {
     if (audio !== this.#audio) this.#startWith(audio);
     const { transport, hasPath, isPathBroken, isStopped, isPlaybackBlocked } = audio;
+    const isAskingForPath = audio.isAskingForPath ?? false;
     const heldMs = (fact: string, holds: boolean) => this.#heldMs(fact, holds, nowMs);
-    const pathlessMs = heldMs('pathless', !hasPath);
+    const noPathMs = heldMs('no path', !hasPath);
+    // Until the gateway has answered, the absence of a path says nothing about the network.
+    const pathlessMs = heldMs('pathless', !hasPath && !isAskingForPath);
     const brokenMs = heldMs('broken', isPathBroken);
     const isSoundStopped = heldMs('stopped', isStopped) >= STOPPED_MS;
     this.isPlaybackBlocked = heldMs('blocked', isPlaybackBlocked) >= STOPPED_MS;
@@ -107,13 +111,14 @@ export class HealthWatch {
     const isDeaf = nothingArrivesSinceMs !== undefined && !mayBeLost;
     const { unsent } = audio;
     const isUnsent = unsent !== undefined && nowMs - unsent.sinceMs >= UNSENT_MS;
-    const isPathless = pathlessMs >= PATHLESS_MS;
+    const isPathless = noPathMs >= PATHLESS_MS;
+    const pathless = isAskingForPath ? TROUBLES.unanswered : TROUBLES.pathless;
     // A join waits for answers, without which its audio cannot begin over any transport.
     const needsWebSocket = transport === 'websocket' || around.isOpening;
     const isStalled = this.#checkWebSocket(needsWebSocket, mayBeLost, nowMs);
     this.isInterrupted = isPathless || isBroken || isSoundStopped || isStalled;
     this.trouble = sentenceFor([
-      [isPathless, transport === 'webrtc' ? TROUBLES.pathless : TROUBLES.unloaded],
+      [isPathless, transport === 'webrtc' ? pathless : TROUBLES.unloaded],
       [isBroken, TROUBLES.broken],
       [isSoundStopped, TROUBLES.stopped],
       [isStalled, TROUBLES.stalled],

@@ -72,6 +72,8 @@ export interface RoomAudio {
   readonly isPlaybackBlocked: boolean;
   /** True if there is a path in each direction in which audio must flow. */
   readonly hasPath: boolean;
+  /** True while a path is missing that is not looked for yet, because the gateway has not answered the request for it; absent if the transport sends none. */
+  readonly isAskingForPath?: boolean;
   /** Recorded audio since the last packet that was sent; undefined if there is none, or the transport does not tell. */
   readonly unsent: UnsentAudio | undefined;
   /** Sum of all others, if they come as one track. */

@@ -18,7 +18,7 @@ const LONGEST_PAUSE_MS = 30 * 60_000;
 /** State of the present transport. */
 export type Health = {
   transport: Transport;
-  /** Time for which it has waited for a path, ms; 0 if it has one or needs none. */
+  /** Time for which it has looked for a path, ms; 0 if it has one, or looks for none. */
   pathlessMs: number;
   /** True if the path that it had is broken. */
   isBroken: boolean;

@@ -31,13 +31,14 @@ type PathHandlers = {
  * Restores a transport's path when it breaks (a changed network, a NAT that forgot the mapping) or is not
  * found: requests new ICE credentials from the gateway and restarts the search of both sides, until the
  * transport is connected, `signal` aborts, or it is `lost`.
+ * @returns a function to be called when the search for the first path begins, which is once the gateway has answered the request to connect
  */
 export function keepIceAlive(
   transport: types.Transport,
   request: SendRequest,
   handlers: PathHandlers,
   signal: AbortSignal,
-): void {
+): () => void {
   let mending = false;
   const startMending = () => {
     if (signal.aborted) return;
@@ -57,14 +58,15 @@ export function keepIceAlive(
     if (state === 'disconnected' || state === 'failed') startMending();
     else if (state === 'connected') handlers.changed(false);
   });
-  transport.once('connect', () => {
+  return () => {
+    if (signal.aborted) return;
     void delay(FIRST_NOTICE_MS, signal).then(() => {
       if (!signal.aborted && transport.connectionState !== 'connected') handlers.changed(true);
     });
     void delay(FIRST_PATIENCE_MS, signal).then(() => {
       if (transport.connectionState !== 'connected') startMending();
     });
-  });
+  };
 }
 
 async function mend(

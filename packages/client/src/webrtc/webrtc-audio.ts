@@ -84,6 +84,13 @@ export class WebRtcAudio implements RoomAudio {
     });
   }
 
+  get isAskingForPath(): boolean {
+    const isSearching = [this.#sendTransport, this.#recvTransport].some(
+      (transport) => transport && !['new', 'connected'].includes(transport.connectionState),
+    );
+    return this.#connecting.size > 0 && !isSearching;
+  }
+
   /** Resolves when the transports exist. @throws if the browser cannot do what the room needs */
   opened(): Promise<void> {
     return this.#opened;
@@ -256,6 +263,14 @@ export class WebRtcAudio implements RoomAudio {
   }
 
   #watch(transport: types.Transport): void {
+    const changed = (isBroken: boolean) => {
+      if (isBroken) this.#broken.add(transport);
+      else this.#broken.delete(transport);
+      this.#handlers.pathChanged();
+    };
+    const { lost } = this.#handlers;
+    const handlers = { changed, lost };
+    const search = keepIceAlive(transport, this.#request, handlers, this.#closing.signal);
     transport.on('connect', ({ dtlsParameters }, resolve, reject) => {
       this.#connecting.add(transport);
       this.#request({
@@ -264,15 +279,11 @@ export class WebRtcAudio implements RoomAudio {
         dtls_parameters: dtlsParameters,
       })
         .finally(() => this.#connecting.delete(transport))
-        .then(resolve, reject);
+        .then(() => {
+          search();
+          resolve();
+        }, reject);
     });
-    const changed = (isBroken: boolean) => {
-      if (isBroken) this.#broken.add(transport);
-      else this.#broken.delete(transport);
-      this.#handlers.pathChanged();
-    };
-    const { lost } = this.#handlers;
-    keepIceAlive(transport, this.#request, { changed, lost }, this.#closing.signal);
   }
 
   #gainOf(peer: string): number {

@@ -14,6 +14,7 @@ function openWatch(transport: RoomAudio['transport'] = 'webrtc') {
   const sound = {
     transport,
     hasPath: true,
+    isAskingForPath: false,
     isPathBroken: false,
     isStopped: false,
     isPlaybackBlocked: false,
@@ -84,6 +85,18 @@ test('a look that waits for statistics while the connection resumes leaves no tr
   const health = { transport: 'webrtc', pathlessMs: 0, isBroken: false, isOneWay: false };
   expect(await pending).toEqual(health);
   expect(watch).toMatchObject({ trouble: undefined, isInterrupted: false });
+});
+
+test('a path for which the gateway has not answered yet says nothing about the network', async () => {
+  const { watch, sound, until, hear } = openWatch();
+  Object.assign(sound, { hasPath: false, isAskingForPath: true });
+  expect(await until(3000, hear)).toMatchObject({ pathlessMs: 0 });
+  expect(watch.trouble).toBeUndefined();
+  expect(await until(10_000, hear)).toMatchObject({ pathlessMs: 0 });
+  expect(watch.trouble).toContain('the gateway has not answered');
+  sound.isAskingForPath = false;
+  expect(await until(12_000, hear)).toMatchObject({ pathlessMs: 2000 });
+  expect(watch.trouble).toContain('this network may block');
 });
 
 test('a way that breaks in silence is told, and in words', async () => {

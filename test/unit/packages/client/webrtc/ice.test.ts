@@ -6,6 +6,29 @@ beforeEach(() => {
   onTestFinished(() => void vi.unstubAllGlobals());
 });
 
+test('the time for the first path begins when the gateway has answered', async () => {
+  vi.useFakeTimers();
+  onTestFinished(() => void vi.useRealTimers());
+  const transport = { connectionState: 'new', on: () => undefined, once: () => undefined };
+  const told: boolean[] = [];
+  const stop = new AbortController();
+  const search = keepIceAlive(
+    transport as unknown as Parameters<typeof keepIceAlive>[0],
+    () => new Promise(() => undefined),
+    { changed: (isBroken) => told.push(isBroken), lost: () => undefined },
+    stop.signal,
+  );
+  await vi.advanceTimersByTimeAsync(20_000);
+  expect(told).toEqual([]);
+  search();
+  await vi.advanceTimersByTimeAsync(3900);
+  expect(told).toEqual([]);
+  await vi.advanceTimersByTimeAsync(200);
+  expect(told).toEqual([true]);
+  stop.abort();
+  expect(vi.getTimerCount()).toBe(0);
+});
+
 const SERVERS = [{ urls: ['turn:a:3478'], username: 'later', credential: 'secret' }];
 
 /** A transport whose path breaks, and what the client then does with it. */

@@ -16,11 +16,20 @@ let connect: () => Promise<void>;
 let request: (message: { type: string }) => Promise<object>;
 /** Ids of streams in SDP to which consumers were added. */
 let streamIds: unknown[];
+/** Transports of the audio: to the gateway, and from it. */
+let transports: Transport[];
+/** Number of searches for a first path that have begun. */
+let searches: number;
 /** Faults that were told. */
 let faults: string[];
 
 class Transport {
-  readonly connectionState = 'new';
+  connectionState = 'new';
+
+  constructor() {
+    transports.push(this);
+  }
+
   produce({ track }: { track: MediaStreamTrack }): Promise<object> {
     produced.push(track);
     return answer.promise;
@@ -43,7 +52,7 @@ vi.mock('mediasoup-client', () => ({
   },
 }));
 vi.mock('../../../../../packages/client/src/webrtc/ice.ts', () => ({
-  keepIceAlive: () => undefined,
+  keepIceAlive: () => () => (searches += 1),
 }));
 vi.mock('../../../../../packages/client/src/webrtc/playback.ts', () => ({
   Playback: class {
@@ -64,6 +73,8 @@ let audio: WebRtcAudio;
 
 beforeEach(() => {
   produced = [];
+  searches = 0;
+  transports = [];
   faults = [];
   streamIds = [];
   answer = Promise.withResolvers();
@@ -117,9 +128,17 @@ test('a transport whose connection the gateway has not answered has no path', as
   request = () => connected.promise;
   expect(audio.hasPath).toBe(true);
   void connect();
-  expect(audio.hasPath).toBe(false);
+  expect(audio).toMatchObject({ hasPath: false, isAskingForPath: true });
+  expect(searches).toBe(0);
+  // The network may block the path of another one, which has been answered.
+  transports[0]!.connectionState = 'connecting';
+  expect(audio).toMatchObject({ hasPath: false, isAskingForPath: false });
+  transports[0]!.connectionState = 'connected';
+  expect(audio).toMatchObject({ hasPath: false, isAskingForPath: true });
   connected.resolve({});
   await vi.waitFor(() => expect(audio.hasPath).toBe(true), { timeout: 10_000 });
+  expect(audio.isAskingForPath).toBe(false);
+  await vi.waitFor(() => expect(searches).toBe(1), { timeout: 10_000 });
 });
 
 test('a client that may not publish proves WebRTC by hearing, also with a microphone', async () => {
