@@ -16,7 +16,8 @@ const SPELL = 10 * SECOND;
 const SPELLS = 60;
 const SHORTEST_TARGET = 40 * SAMPLES_PER_MS;
 const LONGEST_TARGET = 400 * SAMPLES_PER_MS;
-const MARGIN = 20 * SAMPLES_PER_MS;
+/** Length of a packet that the targets allow for. */
+const USUAL_LENGTH = 20 * SAMPLES_PER_MS;
 
 /**
  * `steady`: in time. `undecided`: late, for a reason that is not known yet. `stall`: the network held back
@@ -33,6 +34,8 @@ type Verdict = 'steady' | 'undecided' | 'stall' | 'pause';
 export class JitterGauge {
   /** Number of received samples. */
   #received = 0;
+  /** Length of the last packet. */
+  #length = 0;
   /**
    * Earliest arrivals of this window and of the one before, each as the time less the number of samples
    * received by then.
@@ -60,15 +63,17 @@ export class JitterGauge {
     return largest;
   }
 
-  /** Amount of audio that must wait so that none is missing, samples. */
+  /** Amount of audio that must wait when a packet has come, the packet included, so that none is missing before the next, samples. */
   get target(): number {
-    return Math.min(LONGEST_TARGET, Math.max(SHORTEST_TARGET, this.jitter + MARGIN));
+    const ofUsual = Math.max(SHORTEST_TARGET, this.jitter + USUAL_LENGTH);
+    return Math.min(LONGEST_TARGET, ofUsual) + Math.max(0, this.#length - USUAL_LENGTH);
   }
 
   /** Notes the arrival of a packet. @returns its lateness relative to the earliest packets */
   note(now: number, length: number): { verdict: Verdict; lateness: number } {
     const arrival = now - this.#received;
     this.#received += length;
+    this.#length = length;
     this.#roll();
     this.#rollSpells(now);
     const lateness = Math.max(0, arrival - Math.min(this.#base, this.#lastBase));

@@ -12,19 +12,24 @@ const PACKET_MS = 20;
 const PACKET = PACKET_MS * SAMPLES_PER_MS;
 const HZ = 200;
 
-/** A second: of 200 Hz, and of packets, it holds whole ones. */
-const TONE = Float32Array.from({ length: 48_000 }, (_, i) =>
+/** Two seconds of a tone: after the first, its whole number of periods begins again. */
+const TONE = Float32Array.from({ length: 96_000 }, (_, i) =>
   Math.sin((2 * Math.PI * HZ * i) / 48_000),
 );
 
-type Arrival = { atMs: number; isLost?: boolean };
+type Arrival = { atMs: number; ms: number; isLost?: boolean };
 
-/** Sound of a sender that sends at `startMs`, and every 20 ms from then on, each packet `delayMs(i)` later. */
-const packets = (count: number, delayMs: (i: number) => number, startMs = 0): Arrival[] => {
+/** Sound of a sender that sends at `startMs`, and every `ms` from then on, each packet `delayMs(i)` later. */
+const packets = (
+  count: number,
+  delayMs: (i: number) => number,
+  startMs = 0,
+  ms = PACKET_MS,
+): Arrival[] => {
   let lastMs = 0;
   return Array.from({ length: count }, (_, i) => {
-    lastMs = Math.max(lastMs, startMs + i * PACKET_MS + delayMs(i)); // TCP keeps the order
-    return { atMs: lastMs };
+    lastMs = Math.max(lastMs, startMs + i * ms + delayMs(i)); // TCP keeps the order
+    return { atMs: lastMs, ms };
   });
 };
 
@@ -38,12 +43,11 @@ function play(arrivals: Arrival[], totalMs: number, drift = 0) {
     const nowMs = at / SAMPLES_PER_MS / (1 + drift);
     if (nowMs >= delaysMs.length * 1000) delaysMs.push(playout.stats.delayMs);
     for (; next < arrivals.length && arrivals[next]!.atMs <= nowMs; next += 1) {
-      const start = sent;
-      sent += PACKET;
-      if (arrivals[next]!.isLost) playout.pushLost();
-      else {
-        playout.push(TONE.slice(start % 48_000, (start % 48_000) + PACKET));
-      }
+      const { ms, isLost } = arrivals[next]!;
+      const [start, length] = [sent % 48_000, ms * SAMPLES_PER_MS];
+      sent += length;
+      if (isLost) playout.pushLost();
+      else playout.push(TONE.slice(start, start + length));
     }
     playout.read(heard.subarray(at, at + BLOCK));
   }
@@ -83,6 +87,20 @@ test('packets that come evenly are heard whole, after at most 60 ms', () => {
   expect(delayMs).toBeLessThan(65);
   expect(largestStep(heard.subarray(60 * SAMPLES_PER_MS))).toBeLessThan(0.03);
 });
+
+test.each([10, 20, 60, 80, 100, 120])(
+  'packets of %i ms, up to 15 ms late, are heard whole',
+  (ms) => {
+    const random = seededRandom(5);
+    const { heard, underruns, delayMs } = play(
+      packets(12_000 / ms, () => random() * 15, 0, ms),
+      12_000,
+    );
+    expect(underruns).toBe(0);
+    expect(silenceMs(heard, 200, 11_900)).toBe(0);
+    expect(delayMs).toBeLessThan(70);
+  },
+);
 
 test('packets that come up to 50 ms late are heard whole, once it is known', () => {
   const random = seededRandom(7);
