@@ -18,6 +18,8 @@ const SHORTEST_TARGET = 40 * SAMPLES_PER_MS;
 const LONGEST_TARGET = 400 * SAMPLES_PER_MS;
 /** Length of a packet that the targets allow for. */
 const USUAL_LENGTH = 20 * SAMPLES_PER_MS;
+/** Audio that waits beyond the jitter, for a shortage that `Playout` does not correct, and a block that is read at once. */
+const SPARE = 5 * SAMPLES_PER_MS;
 
 /**
  * `steady`: in time. `undecided`: late, for a reason that is not known yet. `stall`: the network held back
@@ -65,7 +67,7 @@ export class JitterGauge {
 
   /** Amount of audio that must wait when a packet has come, the packet included, so that none is missing before the next, samples. */
   get target(): number {
-    const ofUsual = Math.max(SHORTEST_TARGET, this.jitter + USUAL_LENGTH);
+    const ofUsual = Math.max(SHORTEST_TARGET, this.jitter + USUAL_LENGTH + SPARE);
     return Math.min(LONGEST_TARGET, ofUsual) + Math.max(0, this.#length - USUAL_LENGTH);
   }
 

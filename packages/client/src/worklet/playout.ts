@@ -8,9 +8,10 @@ const CAPACITY = 3000 * SAMPLES_PER_MS;
 const HISTORY = 60 * SAMPLES_PER_MS;
 /** Maximum length of concealment when nothing comes: after it, silence is less of a nuisance. */
 const MAX_MADE_UP = 80 * SAMPLES_PER_MS;
-/** Deviations of the delay that are not corrected: a correction would be more audible than they are. */
+/** Excess delay that is not corrected: a correction would be more audible than it is. */
 const MAX_EXCESS = 20 * SAMPLES_PER_MS;
-const MAX_SHORTAGE = 12 * SAMPLES_PER_MS;
+/** Shortage that is not corrected; a longer one would cause an underrun. */
+const MAX_SHORTAGE = 2 * SAMPLES_PER_MS;
 /** Minimum time between two corrections of the delay. */
 const BETWEEN_CORRECTIONS = 120 * SAMPLES_PER_MS;
 /** Length of the audio in which a period is searched. */
