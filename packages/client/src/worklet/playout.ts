@@ -71,18 +71,21 @@ export class Playout {
     };
   }
 
-  /** Takes one decoded packet, 48 kHz mono. */
+  /** Takes one decoded packet, 48 kHz mono, and may change its samples. */
   push(samples: Float32Array): void {
     this.#packetLength = samples.length;
+    if (this.#lostInARow > 0) {
+      // Cross-fades from what was made up for lost packets.
+      const fresh = samples.subarray(0, SEAM_SAMPLES);
+      joinSmoothly(this.#madeUpBehind(fresh.length), fresh);
+    }
     this.#lostInARow = 0;
     this.#add(samples);
   }
 
   /** Conceals a lost packet, assumed to be as long as the last one. */
   pushLost(): void {
-    const made = new Float32Array(this.#packetLength);
-    const before = this.#length > 0 ? this.#lastQueued() : this.#history;
-    extend(before, made, this.#lostInARow, MAX_MADE_UP);
+    const made = this.#madeUpBehind(this.#packetLength);
     this.#lostInARow += made.length;
     this.#concealed += 1;
     this.#add(made);
@@ -209,7 +212,14 @@ export class Playout {
     for (const [i, sample] of samples.entries()) this.#queue[(this.#head + i) % CAPACITY] = sample;
   }
 
-  /** Returns the end of the queue, as long as the history. */
+  /** Returns samples that continue the end of the queue in place of a lost packet. */
+  #madeUpBehind(count: number): Float32Array {
+    const made = new Float32Array(count);
+    extend(this.#lastQueued(), made, this.#lostInARow, MAX_MADE_UP);
+    return made;
+  }
+
+  /** Returns the end of the queue, and what was played before it, as long as the history. */
   #lastQueued(): Float32Array {
     const missing = Math.max(0, HISTORY - this.#length);
     const last = new Float32Array(HISTORY);
