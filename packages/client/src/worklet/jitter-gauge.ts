@@ -3,8 +3,9 @@ const SAMPLES_PER_MS = 48;
 const SECOND = 1000 * SAMPLES_PER_MS;
 /** Lateness of a packet from which the cause is a stall or a pause; the packets after it show which. */
 const NOTABLY_LATE = 60 * SAMPLES_PER_MS;
-/** Number of packets in a row after which a stream that has not caught up counts as having paused. */
+/** Number of late packets, and time since the first of them, after which a stream that has not caught up counts as having paused. */
 const PATIENCE_PACKETS = 10;
+const PATIENCE = 180 * SAMPLES_PER_MS;
 /** Time for which the earliest packets, by which lateness is measured, are remembered: clocks differ. */
 const BASE_WINDOW = 5 * SECOND;
 /** Number of the latest seconds of received audio whose lateness counts in full; of older seconds stalls do not count. */
@@ -26,6 +27,19 @@ const SPARE = 5 * SAMPLES_PER_MS;
  * packets. `pause`: nothing was sent for a while.
  */
 type Verdict = 'steady' | 'undecided' | 'stall' | 'pause';
+
+/** Late packets in a row. */
+type Late = {
+  /** Largest lateness of them. */
+  peak: number;
+  /** Arrival of the first, by the clock. */
+  since: number;
+  packets: number;
+  /** Earliest arrival of them, as the time less the number of samples received by then. */
+  earliest: number;
+  /** True if they are the rest of a stall that has been noted. */
+  isRest: boolean;
+};
 
 /**
  * Measures the jitter of packets without timestamps, by the amount of audio before each. Packets after a late
@@ -54,7 +68,7 @@ export class JitterGauge {
   #recurring = 0;
   /** Number of the present spell, by the clock. */
   #spell = 0;
-  #late: { peak: number; packets: number; earliest: number } | undefined;
+  #late: Late | undefined;
 
   get jitter(): number {
     let largest = this.#recurring;
@@ -79,10 +93,10 @@ export class JitterGauge {
     this.#roll();
     this.#rollSpells(now);
     const lateness = Math.max(0, arrival - Math.min(this.#base, this.#lastBase));
-    if (!Number.isFinite(lateness) || lateness === 0) return this.#settle(arrival, 'steady');
+    if (!Number.isFinite(lateness) || lateness === 0) return this.#settle(arrival);
     if (!this.#late) {
       if (lateness <= NOTABLY_LATE) return this.#measured(arrival, lateness);
-      this.#late = { peak: lateness, packets: 1, earliest: arrival };
+      this.#late = { peak: lateness, since: now, packets: 1, earliest: arrival, isRest: false };
       return { verdict: 'undecided', lateness };
     }
     const late = this.#late;
@@ -90,14 +104,21 @@ export class JitterGauge {
     late.peak = Math.max(late.peak, lateness);
     late.earliest = Math.min(late.earliest, arrival);
     if (lateness < late.peak / 2) {
-      this.#late = undefined;
-      this.#keepPeak(late.peak);
+      const isLate = lateness > NOTABLY_LATE;
+      const rest = { peak: lateness, since: now, packets: 1, earliest: arrival, isRest: true };
+      this.#late = isLate ? rest : undefined;
+      if (!late.isRest) this.#keepPeak(late.peak);
       return { verdict: 'stall', lateness };
     }
-    if (late.packets < PATIENCE_PACKETS) return { verdict: 'undecided', lateness };
+    if (late.packets < PATIENCE_PACKETS || now - late.since < PATIENCE) {
+      return { verdict: 'undecided', lateness };
+    }
+    this.#late = undefined;
     this.#base = this.#lastBase = late.earliest;
     this.#windowEnd = this.#received + BASE_WINDOW;
-    return this.#settle(arrival, 'pause');
+    // After a stall in which the gateway dropped audio, the stream catches up by the rest alone.
+    const hasCaughtUp = late.peak - lateness >= NOTABLY_LATE;
+    return { verdict: hasCaughtUp ? 'stall' : 'pause', lateness: 0 };
   }
 
   #measured(arrival: number, lateness: number): { verdict: Verdict; lateness: number } {
@@ -107,17 +128,18 @@ export class JitterGauge {
   }
 
   /** Counts an arrival as in time from now on. A stall that ends in time has caught up. */
-  #settle(arrival: number, verdict: Verdict): { verdict: Verdict; lateness: number } {
+  #settle(arrival: number): { verdict: Verdict; lateness: number } {
     const late = this.#late;
     this.#late = undefined;
     this.#base = Math.min(this.#base, arrival);
-    if (!late || verdict === 'pause') return { verdict, lateness: 0 };
-    this.#keepPeak(late.peak);
+    if (!late) return { verdict: 'steady', lateness: 0 };
+    if (!late.isRest) this.#keepPeak(late.peak);
     return { verdict: 'stall', lateness: 0 };
   }
 
   #keepPeak(lateness: number): void {
-    this.#peaks[0] = Math.max(this.#peaks[0]!, lateness);
+    // A stall that is longer than audio may wait is waited for only if it has come again.
+    if (lateness <= LONGEST_TARGET) this.#peaks[0] = Math.max(this.#peaks[0]!, lateness);
     if (lateness <= this.#spells[0]!) return;
     this.#spells[0] = lateness;
     this.#findRecurring();

@@ -146,6 +146,40 @@ test.each([
   },
 );
 
+test.each([
+  [20, 380, 350],
+  [20, 500, 250],
+  // Audio does not wait for stalls that it could not outlast.
+  [20, 700, 70],
+  [20, 1000, 70],
+  [10, 200, 150],
+])(
+  'with packets of %i ms, a stall of %i ms is one underrun, and the delay goes back within 6 s',
+  (ms, stallMs, sixthSecondMs) => {
+    const stalled = packets(10_000 / ms, (i) => heldMs(i * ms, 2500, stallMs), 0, ms);
+    const { underruns, delaysMs } = play(stalled, 10_000);
+    expect(underruns).toBe(1);
+    expect(delaysMs[9]).toBeLessThan(110);
+    expect(delaysMs[6]).toBeLessThan(sixthSecondMs);
+  },
+);
+
+test('a stall of 3 s of which the gateway drops the end is an underrun, and a pause of 3 s is none', () => {
+  const listen = (heldForMs: number) => {
+    const held = packets(heldForMs / PACKET_MS, () => 0).map(() => ({ atMs: 6000, ms: PACKET_MS }));
+    const arrivals = [...packets(150, () => 0), ...held, ...packets(100, () => 0, 6000)];
+    return play(arrivals, 8000).underruns;
+  };
+  expect([600, 0].map(listen)).toEqual([1, 0]);
+});
+
+test('stalls of 380 ms that come every 20 s are reckoned with after two', () => {
+  const stalls = packets(4500, (i) => heldMs((i * PACKET_MS) % 20_000, 10_000, 380));
+  const { heard, underruns } = play(stalls, 90_000);
+  expect(underruns).toBe(2);
+  expect(silenceMs(heard, 40_000, 89_900)).toBe(0);
+});
+
 test('several stalls within the first seconds are forgotten as one is', () => {
   const join = packets(1500, (i) =>
     Math.max(...[100, 800, 2000].map((fromMs) => heldMs(i * PACKET_MS, fromMs, 200))),
