@@ -93,7 +93,7 @@ export class Playout {
 
   /** Fills a block with the next audio. */
   read(block: Float32Array): void {
-    if (!this.#isPlaying && this.#length > 0 && this.#now >= this.#playAt) this.#begin();
+    if (!this.#isPlaying && this.#isDue) this.#begin();
     if (this.#isPlaying) this.#correctDelay();
     const there = this.#isPlaying ? Math.min(this.#length, block.length) : 0;
     this.#take(block.subarray(0, there));
@@ -101,6 +101,12 @@ export class Playout {
     if (rest.length > 0) this.#makeUp(rest);
     this.#remember(block);
     this.#now += block.length;
+  }
+
+  /** True if the pause is over, or as much audio has come at once as must wait. */
+  get #isDue(): boolean {
+    if (this.#length === 0) return false;
+    return this.#now >= this.#playAt || this.#length >= this.#gauge.target;
   }
 
   #add(samples: Float32Array): void {

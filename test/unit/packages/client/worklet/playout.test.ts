@@ -180,6 +180,12 @@ test('stalls of 380 ms that come every 20 s are reckoned with after two', () => 
   expect(silenceMs(heard, 40_000, 89_900)).toBe(0);
 });
 
+test('of stalls of 700 ms that come every 20 s, 400 ms are bridged after two', () => {
+  const stalls = packets(2600, (i) => heldMs((i * PACKET_MS) % 20_000, 10_000, 700));
+  const { heard } = play(stalls, 52_000);
+  expect(silenceMs(heard, 40_000, 51_900)).toBeLessThan(300);
+});
+
 test('several stalls within the first seconds are forgotten as one is', () => {
   const join = packets(1500, (i) =>
     Math.max(...[100, 800, 2000].map((fromMs) => heldMs(i * PACKET_MS, fromMs, 200))),
