@@ -96,10 +96,11 @@ export class Playout {
     if (!this.#isPlaying && this.#isDue) this.#begin();
     if (this.#isPlaying) this.#correctDelay();
     const there = this.#isPlaying ? Math.min(this.#length, block.length) : 0;
-    this.#take(block.subarray(0, there));
-    const rest = block.subarray(there);
+    const [queued, rest] = [block.subarray(0, there), block.subarray(there)];
+    this.#take(queued);
+    this.#remember(queued);
     if (rest.length > 0) this.#makeUp(rest);
-    this.#remember(block);
+    this.#remember(rest);
     this.#now += block.length;
   }
 

@@ -304,6 +304,17 @@ test('a clock that is fast by 150 ppm causes no underrun in 200 s of packets tha
   expect(delayMs).toBeLessThan(50);
 });
 
+test('audio that ends in the middle of a word fades out without a click', () => {
+  for (let count = 30; count < 38; count += 1) {
+    const { heard } = play(
+      packets(count, () => 0),
+      1000,
+      { hz: UNEVEN_HZ },
+    );
+    expect(largestStep(heard.subarray(300 * SAMPLES_PER_MS))).toBeLessThan(0.05);
+  }
+});
+
 test('silence before anything has come, and after all has been heard', () => {
   const { heard } = play(
     packets(5, () => 0, 500),
