@@ -111,6 +111,10 @@ export interface RoomAudio {
   packetsReceived(): Promise<number>;
   /** Statistics of the browser, if it has them. */
   rtcStats(): Promise<{ send: RTCStatsReport; recv: RTCStatsReport } | undefined>;
+  /** Shortens the delay of what is played, if it can, for as long as `isHurried` is true: another transport is about to take over. */
+  setHurried(isHurried: boolean): void;
+  /** Ends what is sent and received at once, and the rest when what has been received is played. Another transport has taken over. */
+  retire(): void;
   /** Ends everything; no handler is called. */
   close(): void;
 }

@@ -31,6 +31,8 @@ export class Room {
   #audio: RoomAudio;
   /** Audio over the other transport, tried beside the present one. */
   #next: { audio: RoomAudio; done: Deferred<void> } | undefined;
+  /** Audio before the last change, of which the end may still be played. */
+  #retired: RoomAudio | undefined;
   /** True while the gateway may still report the end of a change that was given up here. */
   #hasGivenUp = false;
   #transportThere: Transport;
@@ -248,6 +250,7 @@ export class Room {
   close(): void {
     this.#isClosed = true;
     this.#giveUpChange();
+    this.#retired?.close();
     this.#audio.close();
     this.#wire.close();
   }
@@ -351,7 +354,11 @@ export class Room {
       assets,
       handlers: {
         trackChanged: (peer) => this.#trackChanged(peer),
-        pathChanged: handlers.changed,
+        pathChanged: () => {
+          // Without a path, the attempt may still take seconds, or fail.
+          if (audio === this.#next?.audio) this.#audio.setHurried(audio.hasPath);
+          handlers.changed();
+        },
         playbackBlocked: handlers.playbackBlocked,
         fault: handlers.fault,
         lost: (error) => {
@@ -375,11 +382,8 @@ export class Room {
 
   /** Handles the failure of a change in the gateway, after its `joined`. */
   #changeFailedThere({ code, message }: { code: string; message: string }): void {
-    const next = this.#next;
-    this.#next = undefined;
-    next?.audio.close();
-    next?.done.reject(new RequestError(code, message, true));
-    if (!next && code === 'media_lost' && !this.#hasGivenUp) {
+    const wasChanging = this.#endChange(new RequestError(code, message, true));
+    if (!wasChanging && code === 'media_lost' && !this.#hasGivenUp) {
       // The gateway still has the client on the transport that it had before it joined this room.
       this.#transportThere = this.#audio.transport === 'webrtc' ? 'websocket' : 'webrtc';
       this.#parts.handlers.mediaLost(message);
@@ -392,7 +396,8 @@ export class Room {
     const { audio, done } = this.#next;
     this.#next = undefined;
     this.#isUnheard = false;
-    this.#audio.close();
+    this.#retired = this.#audio;
+    this.#audio.retire();
     this.#audio = audio;
     this.#transportThere = audio.transport;
     for (const peer of this.peers.values()) this.#note(peer);
@@ -400,11 +405,19 @@ export class Room {
   }
 
   #giveUpChange(): void {
-    const next = this.#next;
+    const cancelled = new RequestError('left', 'The change of transport was cancelled.', true);
+    if (this.#endChange(cancelled)) this.#hasGivenUp = true;
+  }
+
+  /** Ends a change that has not been made. @returns false if there is none */
+  #endChange(reason: RequestError): boolean {
+    if (!this.#next) return false;
+    const { audio, done } = this.#next;
     this.#next = undefined;
-    this.#hasGivenUp ||= next !== undefined;
-    next?.audio.close();
-    next?.done.reject(new RequestError('left', 'The change of transport was cancelled.', true));
+    audio.close();
+    this.#audio.setHurried(false);
+    done.reject(reason);
+    return true;
   }
 }
 

@@ -231,6 +231,14 @@ export class WebRtcAudio implements RoomAudio {
     return (await this.counters()).packetsReceived;
   }
 
+  /** Does nothing: the browser sets the delay. */
+  setHurried(): void {}
+
+  /** Closes everything at once: little waits to be played. */
+  retire(): void {
+    this.close();
+  }
+
   /** Closes everything; no handler is called. */
   close(): void {
     if (this.#closed) return;

@@ -108,6 +108,11 @@ export class AudioGraph {
     this.#decoder.postMessage(packet, [packet]);
   }
 
+  /** Shortens the delay of what is played for as long as `isHurried` is true. */
+  setHurried(isHurried: boolean): void {
+    this.#playout.port.postMessage(isHurried ? 'hurry' : 'steady');
+  }
+
   /**
    * Records this track, in place of the previous one.
    * @param take is given frames of 20 ms at 48 kHz

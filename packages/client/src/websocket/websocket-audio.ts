@@ -19,6 +19,9 @@ import { takeUntoldVolumes } from './untold-volumes.ts';
 /** Empty frame, which tells the gateway that this peer is connected over the WebSocket before it has audio to send. */
 const NOTHING = new Uint8Array(0);
 
+/** Time for which audio that has been received is played after another transport has taken over, ms: the delay of a good network, and a packet. */
+const REST_MS = 60;
+
 /** Audio over the WebSocket: Opus packets to the gateway, and the mix of all others back. */
 export class WebSocketAudio implements RoomAudio {
   readonly transport = 'websocket';
@@ -33,6 +36,8 @@ export class WebSocketAudio implements RoomAudio {
   #encoder: Encoder | undefined;
   #recording: Promise<void> = Promise.resolve();
   #isClosed = false;
+  /** Timer of the end of playback. */
+  #retiring: ReturnType<typeof setTimeout> | undefined;
   /**
    * True once the gateway has been told the settings. Until then it may still have this client on WebRTC, and
    * refuse volumes.
@@ -184,11 +189,27 @@ export class WebSocketAudio implements RoomAudio {
     return Promise.resolve(undefined);
   }
 
+  setHurried(isHurried: boolean): void {
+    this.#graph?.setHurried(isHurried);
+  }
+
+  retire(): void {
+    this.#end();
+    this.#retiring = setTimeout(() => this.close(), REST_MS);
+  }
+
   close(): void {
+    clearTimeout(this.#retiring);
+    this.#end();
+    this.#graph?.close();
+  }
+
+  /** Ends everything but playback. */
+  #end(): void {
     if (this.#isClosed) return;
     this.#isClosed = true;
     this.#wire.onFrame = undefined;
-    this.#graph?.close();
+    this.#graph?.stopRecording();
     this.#encoder?.close();
   }
 

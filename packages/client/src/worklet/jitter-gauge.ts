@@ -82,7 +82,16 @@ export class JitterGauge {
   /** Amount of audio that must wait when a packet has come, the packet included, so that none is missing before the next, samples. */
   get target(): number {
     const ofUsual = Math.max(SHORTEST_TARGET, this.jitter + USUAL_LENGTH + SPARE);
-    return Math.min(LONGEST_TARGET, ofUsual) + Math.max(0, this.#length - USUAL_LENGTH);
+    return Math.min(LONGEST_TARGET, ofUsual) + this.#beyondUsual;
+  }
+
+  /** Amount that would have to wait on a good network, samples. */
+  get leastTarget(): number {
+    return SHORTEST_TARGET + this.#beyondUsual;
+  }
+
+  get #beyondUsual(): number {
+    return Math.max(0, this.#length - USUAL_LENGTH);
   }
 
   /** Notes the arrival of a packet. @returns its lateness relative to the earliest packets */

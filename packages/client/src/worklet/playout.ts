@@ -14,6 +14,9 @@ const MAX_EXCESS = 20 * SAMPLES_PER_MS;
 const MAX_SHORTAGE = 2 * SAMPLES_PER_MS;
 /** Minimum time between two corrections of the delay. */
 const BETWEEN_CORRECTIONS = 120 * SAMPLES_PER_MS;
+/** Excess that is not corrected, and time between two corrections, in a hurry. */
+const MAX_HURRIED_EXCESS = 5 * SAMPLES_PER_MS;
+const BETWEEN_HURRIED_CORRECTIONS = 40 * SAMPLES_PER_MS;
 /** Length of the audio in which a period is searched. */
 const STRETCH = 20 * SAMPLES_PER_MS;
 /** Number of packets over which the reported delay is averaged. */
@@ -37,6 +40,11 @@ export type PlayoutStats = {
  * makes necessary. Its clock is the number of samples that are read.
  */
 export class Playout {
+  /**
+   * True while another transport is about to take over, with which what still waits here would be missing: the delay is shortened
+   * quickly to that of a good network.
+   */
+  isHurried = false;
   readonly #gauge = new JitterGauge();
   readonly #queue = new Float32Array(CAPACITY);
   readonly #history = new Float32Array(HISTORY);
@@ -154,9 +162,14 @@ export class Playout {
 
   /** Removes or repeats a period if audio waits longer, or shorter, than the network makes necessary. */
   #correctDelay(): void {
-    if (this.#delay === 0 || this.#now - this.#lastCorrection < BETWEEN_CORRECTIONS) return;
-    const excess = this.#delay - this.#gauge.target;
-    if (excess <= MAX_EXCESS && excess >= -MAX_SHORTAGE) return;
+    const { isHurried } = this;
+    const between = isHurried ? BETWEEN_HURRIED_CORRECTIONS : BETWEEN_CORRECTIONS;
+    if (this.#delay === 0 || this.#now - this.#lastCorrection < between) return;
+    const { target, leastTarget } = this.#gauge;
+    const excess = this.#delay - (isHurried ? leastTarget : target);
+    const isLong = excess > (isHurried ? MAX_HURRIED_EXCESS : MAX_EXCESS);
+    const isShort = excess < -MAX_SHORTAGE && !isHurried;
+    if (!isLong && !isShort) return;
     if (excess > FAR_TOO_LATE) {
       this.#drop(Math.min(excess, this.#length));
       return;

@@ -32,20 +32,20 @@ class CaptureProcessor extends AudioWorkletProcessor {
 }
 
 /**
- * Plays audio that comes through the port that it is sent: samples, or null for a lost packet. Answers any
- * other message with its statistics.
+ * Plays audio that comes through the port that it is sent: samples, or null for a lost packet. Answers `stats` with its
+ * statistics, and shortens its delay between `hurry` and `steady`.
  */
 class PlayoutProcessor extends AudioWorkletProcessor {
   readonly #playout = new Playout();
 
   constructor() {
     super();
-    this.port.addEventListener('message', ({ ports: [source] }) => {
-      if (!source) this.port.postMessage(this.#playout.stats);
-      else {
+    this.port.addEventListener('message', ({ data, ports: [source] }) => {
+      if (source) {
         source.addEventListener('message', (event) => this.#take(event.data));
         source.start();
-      }
+      } else if (data === 'stats') this.port.postMessage(this.#playout.stats);
+      else this.#playout.isHurried = data === 'hurry';
     });
     this.port.start();
   }

@@ -53,6 +53,8 @@ const audioWith = (settings: SoundSettings): RoomAudio => ({
   counters: () => Promise.reject(new Error('nobody asks')),
   packetsReceived: () => Promise.reject(new Error('nobody asks')),
   rtcStats: () => Promise.resolve(undefined),
+  setHurried: () => undefined,
+  retire: () => undefined,
   close: () => undefined,
 });
 vi.mock('../../../../packages/client/src/load-audio.ts', () => ({

@@ -43,13 +43,17 @@ function openRoom() {
   };
   /** Peers whose volume was applied. */
   const applied: string[] = [];
+  /** Steps of the audio's end. */
+  const ends: string[] = [];
   const audio = Object.assign(sound, {
     applyVolume: async (peer: string) => void applied.push(peer),
     packetsReceived: () => Promise.resolve(sound.received),
     trackOf: () => undefined,
     receive: () => undefined,
     resume: () => undefined,
-    close: () => undefined,
+    setHurried: (isHurried: boolean) => void ends.push(isHurried ? 'hurry' : 'steady'),
+    retire: () => void ends.push('retire'),
+    close: () => void ends.push('close'),
   });
   const faults: string[] = [];
   const room = new Room({
@@ -89,7 +93,7 @@ function openRoom() {
     line.heardMs = nowMs;
     room.resume(connection, { ...JOINED, consumers: [] });
   };
-  return { room, line, settings, sound, applied, faults, sent, lookUntil, reconnect };
+  return { room, line, settings, sound, applied, ends, faults, sent, lookUntil, reconnect };
 }
 
 const speaking = (...peers: MessageOf<'speaking'>['peers']): ServerMessage => ({
@@ -298,6 +302,73 @@ test('a change of the transport that is not answered has been made', async () =>
   expect(room.audio.transport).toBe('websocket');
   expect(vi.getTimerCount()).toBe(0);
   vi.useRealTimers();
+});
+
+/** A room whose audio goes over to another transport. */
+function changing() {
+  const opened = openRoom();
+  const { room, line, sound } = opened;
+  sound.transport = 'websocket';
+  line.request = () => Promise.resolve(JOINED);
+  let pathChanged: (() => void) | undefined;
+  const next = {
+    transport: 'webrtc',
+    hasPath: true,
+    opened: () => Promise.resolve(),
+    prove: () => Promise.resolve(),
+    applySettings: () => Promise.resolve(),
+    applyMicrophone: () => Promise.resolve(),
+    applyVolume: () => Promise.resolve(),
+    trackOf: () => undefined,
+    close: () => undefined,
+  };
+  const changed = room.change('webrtc', ({ handlers }) => {
+    pathChanged = handlers.pathChanged;
+    return next as unknown as RoomAudio;
+  });
+  const connect = async (hasPath: boolean) => {
+    await vi.waitFor(() => expect(pathChanged).toBeDefined(), { timeout: 10_000 });
+    next.hasPath = hasPath;
+    pathChanged!();
+  };
+  return { ...opened, changed, connect };
+}
+
+test('audio that another transport takes over is hurried once that is connected, and retired when it has', async () => {
+  const { room, ends, changed, connect } = changing();
+  await connect(false);
+  await connect(true);
+  expect(ends).toEqual(['steady', 'hurry']);
+  room.receive({ type: 'media_changed', kind: 'webrtc', volume: {}, mute: false });
+  await changed;
+  expect(ends).toEqual(['steady', 'hurry', 'retire']);
+  expect(room.audio.transport).toBe('webrtc');
+  // A path that changes later is none of its business.
+  await connect(true);
+  room.close();
+  expect(ends).toEqual(['steady', 'hurry', 'retire', 'close']);
+});
+
+test.each([
+  [
+    'the gateway ends',
+    (room: Room) =>
+      room.receive({
+        type: 'error',
+        code: 'media_lost',
+        message: 'No.',
+        retryable: true,
+        reply_to: '1',
+      }),
+  ],
+  ['a lost connection ends', (room: Room) => void room.suspend()],
+])('audio is hurried no longer when %s the change', async (_, end) => {
+  const { room, ends, changed, connect } = changing();
+  const failed = changed.catch((error: unknown) => error);
+  await connect(true);
+  end(room);
+  expect(await failed).toBeInstanceOf(RequestError);
+  expect(ends).toEqual(['hurry', 'steady']);
 });
 
 test('after a move to another room its frames are heard, although the room before is closed later', () => {

@@ -23,6 +23,8 @@ const audioOf =
     trackOf: () => undefined,
     receive: () => undefined,
     resume: () => undefined,
+    setHurried: () => undefined,
+    retire: () => undefined,
     close: () => undefined,
     ...special(transport, parts),
   });

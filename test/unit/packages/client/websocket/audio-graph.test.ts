@@ -142,9 +142,19 @@ test('a microphone that is given up stops its processor in the audio thread', as
   expect(sent).toEqual(['stop']);
 });
 
-type Processor = { port: EventTarget; process: (input: Float32Array[][]) => boolean };
+test('the delay of what is played is shortened until it need not be', async () => {
+  const { graph, sent } = await record();
+  graph.setHurried(true);
+  graph.setHurried(false);
+  expect(sent).toEqual(['hurry', 'steady']);
+});
 
-test('a processor of a microphone runs until it is stopped', async () => {
+type Processor = {
+  port: EventTarget;
+  process: (input: Float32Array[][], output?: Float32Array[][]) => boolean;
+};
+
+test('processors run until they are stopped, and shorten the delay when they are told to', async () => {
   const processors = new Map<string, new () => Processor>();
   vi.stubGlobal('sampleRate', 48_000);
   vi.stubGlobal('registerProcessor', (name: string, type: new () => Processor) =>
@@ -163,6 +173,27 @@ test('a processor of a microphone runs until it is stopped', async () => {
   expect(capture.process(block)).toBe(true);
   capture.port.dispatchEvent(new MessageEvent('message', { data: 'stop' }));
   expect(capture.process(block)).toBe(false);
+
+  /** Returns the number of blocks for which 200 ms of sound are played, after some messages. */
+  const blocksPlayed = (...messages: string[]) => {
+    const playing = new (processors.get('partyline-playout')!)();
+    const source = Object.assign(new EventTarget(), { start: () => undefined });
+    const tell = (to: EventTarget, data: unknown, ports: EventTarget[] = []) =>
+      to.dispatchEvent(Object.assign(new Event('message'), { data, ports }));
+    tell(playing.port, 'source', [source]);
+    for (const message of messages) tell(playing.port, message);
+    for (let i = 0; i < 10; i += 1) tell(source, new Float32Array(960).fill(0.5));
+    const output = new Float32Array(128);
+    let blocks = 0;
+    do {
+      playing.process([], [[output]]);
+      blocks += 1;
+    } while (output.some((sample) => sample > 0.01));
+    return blocks;
+  };
+  expect(blocksPlayed('hurry')).toBeLessThan(blocksPlayed() - 5);
+  expect(blocksPlayed('hurry', 'stats')).toBe(blocksPlayed('hurry'));
+  expect(blocksPlayed('hurry', 'steady')).toBe(blocksPlayed());
 });
 
 test('a graph that the browser has stopped tells so again when the page is visible again', async () => {

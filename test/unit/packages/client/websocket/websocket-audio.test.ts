@@ -10,12 +10,14 @@ let isEncoderBroken: boolean;
 let isNetworkSlow: boolean;
 /** True if the microphone needs a context of its own. */
 let isOfOtherRate: boolean;
+let isPlaybackOpen: boolean;
 let parts: AudioParts;
 
 beforeEach(() => {
   isEncoderBroken = false;
   isNetworkSlow = false;
   isOfOtherRate = false;
+  isPlaybackOpen = true;
   vi.useFakeTimers();
   class Node {
     readonly port = Object.assign(new EventTarget(), {
@@ -35,7 +37,10 @@ beforeEach(() => {
     readonly state: string;
     readonly #isPlaying: boolean;
     readonly audioWorklet = { addModule: () => Promise.resolve() };
-    readonly close = () => Promise.resolve();
+    readonly close = () => {
+      isPlaybackOpen = false;
+      return Promise.resolve();
+    };
     constructor({ sampleRate }: { sampleRate?: number } = {}) {
       super();
       this.#isPlaying = sampleRate !== undefined;
@@ -154,6 +159,29 @@ test('a recording that the browser has stopped needs a click, unless the client 
   expect(audio.isPlaybackBlocked).toBe(true);
   parts.settings.muted = true;
   expect(audio.isPlaybackBlocked).toBe(false);
+});
+
+test('audio that another transport has taken over sends and receives nothing, and plays for 60 ms', async () => {
+  const audio = await speak();
+  const sendFrame = vi.fn<() => boolean>();
+  Object.assign(parts.wire, { sendFrame });
+  expect(parts.wire).toHaveProperty('onFrame', expect.any(Function));
+  audio.retire();
+  capture();
+  expect(sendFrame).not.toHaveBeenCalled();
+  expect(parts.wire).toHaveProperty('onFrame', undefined);
+  vi.advanceTimersByTime(59);
+  expect(isPlaybackOpen).toBe(true);
+  vi.advanceTimersByTime(1);
+  expect(isPlaybackOpen).toBe(false);
+});
+
+test('a room that is left closes audio that another transport has taken over at once', async () => {
+  const audio = await speak();
+  audio.retire();
+  audio.close();
+  expect(isPlaybackOpen).toBe(false);
+  expect(vi.getTimerCount()).toBe(0);
 });
 
 test('audio proves itself by an empty frame, also if its encoder cannot be loaded', async () => {

@@ -34,8 +34,15 @@ const packets = (
   });
 };
 
-/** Plays what comes, and returns what is heard. `drift`: how much faster the listener's clock is. */
-function play(arrivals: Arrival[], totalMs: number, { drift = 0, hz = HZ } = {}) {
+/**
+ * Plays what comes, and returns what is heard. `drift`: how much faster the listener's clock is; `hurriedMs`: time from which the delay is
+ * shortened quickly.
+ */
+function play(
+  arrivals: Arrival[],
+  totalMs: number,
+  { drift = 0, hz = HZ, hurriedMs = Infinity } = {},
+) {
   const playout = new Playout();
   const tone = toneOf(hz);
   const delaysMs: number[] = [];
@@ -43,6 +50,7 @@ function play(arrivals: Arrival[], totalMs: number, { drift = 0, hz = HZ } = {})
   let [next, sent] = [0, 0];
   for (let at = 0; at < heard.length; at += BLOCK) {
     const nowMs = at / SAMPLES_PER_MS / (1 + drift);
+    if (nowMs >= hurriedMs) playout.isHurried = true;
     if (nowMs >= delaysMs.length * 1000) delaysMs.push(playout.stats.delayMs);
     for (; next < arrivals.length && arrivals[next]!.atMs <= nowMs; next += 1) {
       const { ms, isLost } = arrivals[next]!;
@@ -313,6 +321,25 @@ test('audio that ends in the middle of a word fades out without a click', () => 
     );
     expect(largestStep(heard.subarray(300 * SAMPLES_PER_MS))).toBeLessThan(0.05);
   }
+});
+
+test.each([
+  ['that has had no stall', 0, 10],
+  ['0.8 s after a stall of 100 ms', 100, 70],
+  ['0.6 s after a stall of 300 ms', 300, 120],
+])('in a hurry, audio %s is heard to its end sooner', (_, stallMs, soonerMs) => {
+  const random = seededRandom(4);
+  // Up to the moment at which another transport takes over, 300 ms after it is connected.
+  const arrivals = packets(115, (i) => random() * 5 + heldMs(i * PACKET_MS, 1100, stallMs));
+  const [unhurried, hurried] = [Infinity, 2000].map((hurriedMs) =>
+    play(arrivals, 3000, { hz: UNEVEN_HZ, hurriedMs }),
+  );
+  const endMs = (heard: Float32Array) =>
+    heard.findLastIndex((sample) => Math.abs(sample) > 0.05) / SAMPLES_PER_MS;
+  expect(endMs(hurried!.heard)).toBeLessThan(endMs(unhurried!.heard) - soonerMs);
+  expect(hurried!.underruns).toBe(unhurried!.underruns);
+  expect(silenceMs(hurried!.heard, 2000, 2300)).toBe(0);
+  expect(largestStep(hurried!.heard.subarray(1500 * SAMPLES_PER_MS))).toBeLessThan(0.05);
 });
 
 test('silence before anything has come, and after all has been heard', () => {
