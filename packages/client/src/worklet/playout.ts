@@ -146,18 +146,19 @@ export class Playout {
 
   #begin(): void {
     this.#isPlaying = true;
-    if (this.#madeUp === 0 || this.#madeUp >= MAX_MADE_UP) {
-      this.#madeUp = 0;
-      return;
-    }
-    // Cross-fades from the concealment to the new audio.
+    if (this.#madeUp === 0) return;
+    // Cross-fades from the concealment, or the silence after it, to the new audio.
     const tail = new Float32Array(SEAM_SAMPLES);
     extend(this.#history, tail, this.#madeUp, MAX_MADE_UP);
-    const count = Math.min(SEAM_SAMPLES, this.#length);
-    const fresh = this.#peek(count);
-    joinSmoothly(tail.subarray(0, count), fresh);
-    this.#poke(fresh);
+    this.#joinTo(tail);
     this.#madeUp = 0;
+  }
+
+  /** Cross-fades from what would have been played to the beginning of the queue. */
+  #joinTo(before: Float32Array): void {
+    const fresh = this.#peek(Math.min(before.length, this.#length));
+    joinSmoothly(before.subarray(0, fresh.length), fresh);
+    this.#poke(fresh);
   }
 
   /** Removes or repeats a period if audio waits longer, or shorter, than the network makes necessary. */
@@ -171,7 +172,9 @@ export class Playout {
     const isShort = excess < -MAX_SHORTAGE && !isHurried;
     if (!isLong && !isShort) return;
     if (excess > FAR_TOO_LATE) {
+      const before = this.#peek(Math.min(this.#length, SEAM_SAMPLES));
       this.#drop(Math.min(excess, this.#length));
+      this.#joinTo(before);
       return;
     }
     const stretch = this.#peek(Math.min(this.#length, STRETCH));

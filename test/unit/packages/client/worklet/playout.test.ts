@@ -290,6 +290,15 @@ test.each([1, 2, 3, 4])('a packet that comes after %i lost ones begins without a
   expect(largestStep(heard.subarray(300 * SAMPLES_PER_MS))).toBeLessThan(0.05);
 });
 
+test.each([150, 300, 700, 1000, 1500])(
+  'a stall of %i ms begins and ends without a click',
+  (stallMs) => {
+    const stalled = packets(250, (i) => heldMs(i * PACKET_MS, 1000, stallMs));
+    const { heard } = play(stalled, 5000, { hz: UNEVEN_HZ });
+    expect(largestStep(heard)).toBeLessThan(0.05);
+  },
+);
+
 test.each([300e-6, -300e-6])(
   'a clock that is off by %f for 5 minutes makes no gap and no delay',
   (drift) => {
