@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
-import { opusTone } from '../../../../support/sound.ts';
+import { amplitudeOf, encodeOpus, opusTone, tone } from '../../../../support/sound.ts';
 
 /** The worker that decodes for the browser client, with the globals of a worker in this thread. */
 
@@ -38,4 +38,16 @@ test('packets are decoded; an empty one, and one that is no Opus, is left to be 
   expect(await decode(new Uint8Array(0))).toBeNull();
   expect(await decode(Uint8Array.of(0xff, 0xff))).toBeNull();
   expect(await decode(second)).toHaveLength(960);
+});
+
+test('packets of 120 ms are heard at the highest bit rate; one that the decoder does not take is left to be made up', async () => {
+  const options = { channels: 2, bitrate: 510_000 } as const;
+  const [first, second] = await encodeOpus(tone(1000, 0.5, 240), 120, options);
+  expect(first!.length).toBeGreaterThan(7500);
+  expect(await decode(first!)).toHaveLength(5760);
+  const samples = await decode(second!);
+  expect(samples).toHaveLength(5760);
+  expect(amplitudeOf(samples!, 1000)).toBeCloseTo(0.5, 1);
+  expect(await decode(new Uint8Array(7681))).toBeNull();
+  expect(await decode(second!)).toHaveLength(5760);
 });
