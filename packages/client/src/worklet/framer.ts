@@ -2,34 +2,79 @@
 const RATE_HZ = 48_000;
 /** Length of a frame, samples: 20 ms. */
 const FRAME_SAMPLES = 960;
+/** Number of zero crossings of the filter on each side of its middle. */
+const CROSSINGS = 8;
 
-/** Resamples recorded sound from the rate of the microphone to 48 kHz, and cuts it into frames of 20 ms. */
+/**
+ * Resamples recorded sound from the rate of the microphone to 48 kHz, and cuts it into frames of 20 ms. Each output sample is the sum of
+ * the input samples around it, weighted by a sinc function with a Hann window, whose cutoff is half the lower rate.
+ */
 export class Framer {
-  /** Distance between two output samples, in samples of the input. */
-  readonly #step: number;
   readonly #emit: (frame: Float32Array<ArrayBuffer>) => void;
+  /** Number of places between two input samples at which output samples may be. */
+  readonly #places: number;
+  /** Distance between two output samples, in places. */
+  readonly #step: number;
+  /** Cutoff as a share of half the input rate. */
+  readonly #cutoff: number;
+  /** Number of input samples on each side of an output sample that count. */
+  readonly #reach: number;
+  /** Weights of these input samples, by place. */
+  readonly #weights: Float32Array[] = [];
+  /** Last input samples, which count for later output samples. */
+  #kept: Float32Array;
+  /** Place of the next output sample, from the first of the kept samples on. */
+  #position: number;
   #frame = new Float32Array(FRAME_SAMPLES);
   #filled = 0;
-  /** Position at which the next sample is taken from the current block, in samples of it; below 0 before its first sample. */
-  #position = 0;
-  /** Last sample of the previous block. */
-  #last = 0;
 
   constructor(rateHz: number, emit: (frame: Float32Array<ArrayBuffer>) => void) {
-    this.#step = rateHz / RATE_HZ;
+    const common = greatestDivisor(rateHz, RATE_HZ);
     this.#emit = emit;
+    this.#places = RATE_HZ / common;
+    this.#step = rateHz / common;
+    this.#cutoff = Math.min(1, RATE_HZ / rateHz);
+    this.#reach = Math.ceil(CROSSINGS / this.#cutoff);
+    this.#kept = new Float32Array(this.#reach - 1);
+    this.#position = this.#kept.length * this.#places;
   }
 
   push(block: Float32Array): void {
-    while (this.#position < block.length - (this.#step === 1 ? 0 : 1)) {
-      const index = Math.floor(this.#position);
-      const share = this.#position - index;
-      const before = index < 0 ? this.#last : block[index]!;
-      this.#add(share === 0 ? before : before + (block[index + 1]! - before) * share);
+    if (this.#step === this.#places) {
+      for (const sample of block) this.#add(sample);
+      return;
+    }
+    const input = new Float32Array(this.#kept.length + block.length);
+    input.set(this.#kept);
+    input.set(block, this.#kept.length);
+    const count = 2 * this.#reach;
+    for (;;) {
+      const first = Math.floor(this.#position / this.#places) - this.#reach + 1;
+      if (first + count > input.length) {
+        this.#kept = input.slice(first);
+        this.#position -= first * this.#places;
+        return;
+      }
+      const weights = this.#weightsAt(this.#position % this.#places);
+      let sum = 0;
+      for (let i = 0; i < count; i += 1) sum += input[first + i]! * weights[i]!;
+      this.#add(sum);
       this.#position += this.#step;
     }
-    this.#last = block.at(-1) ?? this.#last;
-    this.#position -= block.length;
+  }
+
+  #weightsAt(place: number): Float32Array {
+    return (this.#weights[place] ??= this.#computeWeights(place));
+  }
+
+  #computeWeights(place: number): Float32Array {
+    const weights = Float32Array.from({ length: 2 * this.#reach }, (_, i) => {
+      const distance = i - this.#reach + 1 - place / this.#places;
+      const window = 0.5 + 0.5 * Math.cos((Math.PI * distance) / this.#reach);
+      return sinc(distance * this.#cutoff) * window;
+    });
+    const sum = weights.reduce((total, weight) => total + weight);
+    return weights.map((weight) => weight / sum);
   }
 
   #add(sample: number): void {
@@ -41,3 +86,7 @@ export class Framer {
     this.#filled = 0;
   }
 }
+
+const sinc = (x: number) => (x === 0 ? 1 : Math.sin(Math.PI * x) / (Math.PI * x));
+
+const greatestDivisor = (a: number, b: number): number => (b === 0 ? a : greatestDivisor(b, a % b));

@@ -3,6 +3,7 @@ import { Framer } from '../../../../../packages/client/src/worklet/framer.ts';
 import { Playout } from '../../../../../packages/client/src/worklet/playout.ts';
 import { JitterGauge } from '../../../../../packages/client/src/worklet/jitter-gauge.ts';
 import { seededRandom } from '../../../../support/random.ts';
+import { amplitudeOf } from '../../../../support/sound.ts';
 
 /** The client's jitter buffer, in virtual time. */
 
@@ -360,22 +361,50 @@ test('silence before anything has come, and after all has been heard', () => {
   expect(silenceMs(heard, 1000, 2000)).toBe(1000);
 });
 
+/** Frames of a second of a tone from a microphone of a rate; it fades in within 10 ms. */
+function framesOf(rateHz: number, hz: number): Float32Array[] {
+  const frames: Float32Array[] = [];
+  const framer = new Framer(rateHz, (frame) => frames.push(frame));
+  for (let at = 0; at < rateHz; at += BLOCK) {
+    framer.push(
+      Float32Array.from({ length: BLOCK }, (_, i) => {
+        const seconds = (at + i) / rateHz;
+        return Math.min(1, seconds / 0.01) * Math.sin(2 * Math.PI * hz * seconds);
+      }),
+    );
+  }
+  return frames;
+}
+
+const joined = (frames: Float32Array[]) => Float32Array.from(frames.flatMap((frame) => [...frame]));
+
 test.each([48_000, 44_100, 16_000])(
   'a microphone at %i Hz: frames of 20 ms at 48 kHz',
   (rateHz) => {
-    const frames: Float32Array[] = [];
-    const framer = new Framer(rateHz, (frame) => frames.push(frame));
-    for (let at = 0; at < rateHz; at += BLOCK) {
-      framer.push(
-        Float32Array.from({ length: BLOCK }, (_, i) =>
-          Math.sin((2 * Math.PI * HZ * (at + i)) / rateHz),
-        ),
-      );
-    }
+    const frames = framesOf(rateHz, HZ);
     expect(frames.length).toBeGreaterThanOrEqual(49);
-    const sound = Float32Array.from(frames.flatMap((frame) => [...frame]));
+    const sound = joined(frames);
     const crossings = sound.filter((sample, i) => sample >= 0 && sound[i - 1]! < 0).length;
     expect(Math.abs(crossings / (sound.length / 48_000) - HZ)).toBeLessThan(3);
     expect(largestStep(sound)).toBeLessThan(0.03);
   },
 );
+
+test.each([
+  [8000, 3000, 5000],
+  [16_000, 6000, 10_000],
+  [44_100, 10_000, 13_900],
+])(
+  'a microphone at %i Hz: a tone of %i Hz is heard alone, without one of %i Hz',
+  (rateHz, hz, imageHz) => {
+    // Whole periods of all tones.
+    const sound = joined(framesOf(rateHz, hz)).subarray(4800, 4800 + 9600);
+    expect(amplitudeOf(sound, hz)).toBeCloseTo(1, 1);
+    expect(amplitudeOf(sound, imageHz)).toBeLessThan(0.01);
+  },
+);
+
+test.each([96_000, 192_000])('a microphone at %i Hz: a tone of 30 kHz is not heard', (rateHz) => {
+  const sound = joined(framesOf(rateHz, 30_000)).subarray(4800, 4800 + 9600);
+  expect(amplitudeOf(sound, 18_000)).toBeLessThan(0.01);
+});
