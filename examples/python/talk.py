@@ -5,6 +5,7 @@ Usage: python3 talk.py URL KEY ROOM PLAYED.wav RECORDED.wav
 
 import asyncio
 import json
+import logging
 import os
 import sys
 import wave
@@ -73,15 +74,36 @@ async def talk(url, key, room, played, recorded):
     address = f'{url.replace("http", "ws", 1)}/ws?{urlencode(query)}'
     # Shared by all connections: after a break the sound goes on where it was.
     frames = iter(lambda: played.readframes(round(rate * FRAME_S)), b'')
-    # Connects again and again; while the gateway cannot be reached, ever more seldom.
-    async for socket in websockets.connect(address):
+
+    async def take_part(socket):
+        """Speaks and listens until the connection ends, and waits until another one makes sense."""
         speaking = asyncio.create_task(speak(socket, frames))
         error = await listen(socket, recorded)
         speaking.cancel()
         await asyncio.gather(speaking, return_exceptions=True)
         if not error.get('retryable', True):
             sys.exit(error['message'])
+        print(error.get('message', 'The connection broke.'), 'Trying again.', flush=True)
         await asyncio.sleep(error.get('retry_after_ms', 1000 * PAUSE_S) / 1000)
+
+    # If not even the first connection opens, the address is wrong, or no gateway is there.
+    try:
+        socket = await websockets.connect(address)
+    except (OSError, asyncio.TimeoutError, websockets.WebSocketException) as error:
+        sys.exit(f'Cannot connect to {url}: {str(error) or type(error).__name__}')
+    try:
+        await take_part(socket)
+    finally:
+        await socket.close()
+    # Connects again and again; while the gateway cannot be reached, ever more seldom.
+    async for socket in websockets.connect(address):
+        await take_part(socket)
+
+
+def shorten(record):
+    """Leaves the traceback out of a message of the package, which says how a connection failed."""
+    record.exc_info = None
+    return True
 
 
 def main(url, key, room, played_file, recorded_file):
@@ -95,6 +117,9 @@ def main(url, key, room, played_file, recorded_file):
 
 
 if __name__ == '__main__':
-    if len(sys.argv) != 6:
+    if len(sys.argv) != 6 or not sys.argv[1].startswith('http'):
         sys.exit(__doc__)
+    # The package tells at this level when it tries again.
+    logging.basicConfig(level=logging.INFO, format='%(message)s')
+    logging.getLogger('websockets.client').addFilter(shorten)
     main(*sys.argv[1:])

@@ -192,6 +192,7 @@ describe('docs/connect-python.md', () => {
     const [told, heard] = [client.messages.length, client.frames.length];
     breakConnections();
     await arrival(client, 'python', told);
+    expect(program.output).toContain('The connection broke. Trying again.');
     await expectHeard(client, 800, heard);
     await play(client, pcmTone(600, 0.3, 2000));
     await program.interrupt();
@@ -220,6 +221,30 @@ describe('docs/connect-python.md', () => {
     await expect.poll(() => connections, SETTLING).toBeGreaterThan(1);
     await program.interrupt();
     expect(program.output).toContain('Recorded 0.0 s');
+  });
+
+  test('ends with the reason when nothing answers', async () => {
+    const port = await freePort();
+    const { program } = await talk(`http://127.0.0.1:${port}`);
+    expect(await program.exitCode()).toBe(1);
+    expect(program.output).toContain(`Cannot connect to http://127.0.0.1:${port}: `);
+    expect(program.output).not.toContain('Traceback');
+  });
+
+  test('tells that it tries again while nothing answers any more', async () => {
+    const server = new WebSocketServer({ port: 0, host: '127.0.0.1' });
+    server.on('connection', (socket) => {
+      server.close();
+      socket.send(JSON.stringify({ type: 'joined', room: 'kitchen' }));
+      setTimeout(() => socket.terminate(), 100);
+    });
+    await once(server, 'listening');
+    const { port } = server.address() as AddressInfo;
+    const { program } = await talk(`http://127.0.0.1:${port}`);
+    await expect.poll(() => program.output, SETTLING).toMatch(/connect failed; .* seconds/);
+    await program.interrupt();
+    expect(program.output).toContain('The connection broke. Trying again.');
+    expect(program.output).not.toContain('Traceback');
   });
 
   test('ends with the reason when its key is wrong', async () => {
