@@ -5,6 +5,7 @@ import { compare, type Comparison } from './compare.ts';
 import type { Target } from './connection.ts';
 import { Microphone } from './microphone.ts';
 import type { CanaryPeer, PeerKind } from './peer.ts';
+import { roomAt } from './rooms.ts';
 import { opusVoice, pcmVoice } from './voice.ts';
 import { WebRtcPeer } from './webrtc-peer.ts';
 import { WebSocketPeer } from './websocket-peer.ts';
@@ -40,13 +41,13 @@ const SILENCE: Comparison = {
 };
 
 /**
- * Runs a round: four peers, two of each kind, join a room of their own; one of each kind speaks in turn, and
+ * Runs a round: four peers, two of each kind, join a room of the canary; one of each kind speaks in turn, and
  * the other two listen.
  * @throws {DOMException} if it is aborted; all other faults are part of the result
  */
 export async function runRound(target: Omit<Target, 'room'>, signal: AbortSignal): Promise<Round> {
   const at = new Date();
-  const company = new Company(target);
+  const company = new Company({ ...target, room: roomAt(at.getTime()) });
   const [speakers, listeners] = await Promise.all([
     company.join('speaker'),
     company.join('listener'),
@@ -79,7 +80,7 @@ export async function runRound(target: Omit<Target, 'room'>, signal: AbortSignal
   }
 }
 
-/** The peers of a round, with names that no other canary uses. */
+/** The peers of a round, with names that no other round uses. */
 class Company {
   readonly #target: Target;
   readonly #id = `canary-${randomBytes(6).toString('hex')}`;
@@ -87,8 +88,8 @@ class Company {
   readonly #microphones: Microphone[] = [];
   readonly #faults: string[] = [];
 
-  constructor(target: Omit<Target, 'room'>) {
-    this.#target = { ...target, room: this.#id };
+  constructor(target: Target) {
+    this.#target = target;
   }
 
   /** Joins the peers; one that cannot join is a fault of the round. */

@@ -1,0 +1,56 @@
+import { once } from 'node:events';
+import type { AddressInfo } from 'node:net';
+import { afterEach, expect, onTestFinished, test, vi } from 'vitest';
+import { WebSocketServer } from 'ws';
+import { runRound } from '../../../../packages/canary/src/round.ts';
+
+/** Rounds of the canary at a gateway that is the test's, and lets nobody into a room. */
+
+const NEVER = new AbortController().signal;
+const MINUTE_MS = 60_000;
+
+type Join = { peer: string; room: string };
+
+/** Opens a gateway that greets each peer and refuses its room. */
+async function openGateway() {
+  const joins: Join[] = [];
+  const server = new WebSocketServer({ port: 0, host: '127.0.0.1' });
+  onTestFinished(() => server.close());
+  server.on('connection', (socket, { url }) => {
+    const peer = new URL(url!, 'ws://gateway').searchParams.get('peer')!;
+    socket.on('message', (data: Buffer) => {
+      const { id, room } = JSON.parse(data.toString()) as { id: string; room: string };
+      joins.push({ peer, room });
+      const refusal = { type: 'error', code: 'forbidden', message: 'Not you.', reply_to: id };
+      socket.send(JSON.stringify(refusal));
+    });
+    socket.send(JSON.stringify({ type: 'welcome' }));
+  });
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  return { target: { url: `http://127.0.0.1:${port}`, key: 'k' }, joins };
+}
+
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+test('a canary has few rooms, which take turns, and other peers in each round', async () => {
+  const { target, joins } = await openGateway();
+  vi.useFakeTimers({ toFake: ['Date'], now: 0 });
+  const rooms: string[] = [];
+  for (const minute of [0, 0, 1, 8, 9]) {
+    vi.setSystemTime(minute * MINUTE_MS);
+    const before = joins.length;
+    const { faults } = await runRound(target, NEVER);
+    expect(faults).toHaveLength(4);
+    const ofRound = new Set(joins.slice(before).map(({ room }) => room));
+    expect(ofRound.size).toBe(1);
+    rooms.push(...ofRound);
+  }
+  const [first, second] = [rooms[0]!, rooms[2]!];
+  expect(first).toMatch(/^canary-[0-9a-f]{12}-0$/);
+  expect(second).not.toBe(first);
+  expect(rooms).toEqual([first, first, second, first, second]);
+  expect(new Set(joins.map(({ peer }) => peer)).size).toBe(joins.length);
+});
