@@ -43,17 +43,48 @@ class Recorder {
   }
 }
 
+/** Something that the page opens: a track of the microphone, or the player. */
+class Opened {
+  isOpen = true;
+
+  constructor() {
+    opened.push(this);
+  }
+  stop(): void {
+    this.isOpen = false;
+  }
+  close(): void {
+    this.stop();
+  }
+}
+
 let lines: Line[];
 let recorders: Recorder[];
+let opened: Opened[];
+/** True if the user allows the microphone. */
+let isAllowed: boolean;
+let button: { disabled?: boolean; onclick?: () => Promise<void> };
+let p: { textContent?: string };
+
+/** Clicks as a user can: a button that is disabled has no effect. */
+const click = async () => {
+  if (!button.disabled) await button.onclick!();
+};
 
 beforeEach(async () => {
   vi.useFakeTimers();
   lines = [];
   recorders = [];
-  const elements: Record<string, { value?: string; onclick?: () => Promise<void> }> = {
-    input: { value: 'https://voice.example.com/#invite=i' },
-    button: {},
-    p: {},
+  opened = [];
+  isAllowed = true;
+  button = {};
+  p = {};
+  const input = { value: 'https://voice.example.com/#invite=i' };
+  const elements: Record<string, object> = { input, button, p };
+  const getUserMedia = async () => {
+    if (!isAllowed) throw new Error('Permission denied');
+    const tracks = [new Opened()];
+    return { getTracks: () => tracks };
   };
   const guest = { room: 'kitchen', peer: 'guest', token: 't' };
   runInNewContext(SCRIPT, {
@@ -62,19 +93,24 @@ beforeEach(async () => {
     setTimeout,
     clearTimeout,
     document: { querySelector: (name: string) => elements[name] },
-    navigator: { mediaDevices: { getUserMedia: async () => ({}) } },
+    navigator: { mediaDevices: { getUserMedia } },
     fetch: async () => Response.json(guest),
     WebSocket: Line,
     MediaRecorder: Recorder,
-    AudioContext: EventTarget,
+    AudioContext: Opened,
   });
-  await elements['button']!.onclick!();
+  await Promise.all([click(), click()]);
 });
 afterEach(() => {
   vi.useRealTimers();
 });
 
 const joined = { type: 'joined', room: 'kitchen' };
+
+test('a double click makes one peer', () => {
+  expect(lines).toHaveLength(1);
+  expect(opened.map(({ isOpen }) => isOpen)).toEqual([true, true]);
+});
 
 test('a connection that has gone silent for 15 s is given up, and replaced', async () => {
   const [first] = lines as [Line];
@@ -119,3 +155,35 @@ test.each([
     expect(lines).toHaveLength(connections);
   },
 );
+
+test('a peer that is sent away leaves neither microphone nor player open, and can join again', async () => {
+  lines[0]!.say(joined);
+  lines[0]!.say(refusal);
+  lines[0]!.onclose?.({ code: 4403 });
+  expect(opened.map(({ isOpen }) => isOpen)).toEqual([false, false]);
+  expect(p.textContent).toBe('Not you.');
+  await click();
+  expect(lines).toHaveLength(2);
+  expect(opened.map(({ isOpen }) => isOpen)).toEqual([false, false, true, true]);
+});
+
+test('a connection that breaks keeps them, and takes no click', async () => {
+  lines[0]!.onclose?.({ code: 1006 });
+  await click();
+  expect(lines).toHaveLength(1);
+  expect(opened.map(({ isOpen }) => isOpen)).toEqual([true, true]);
+});
+
+test('after a microphone that is refused, the button can be clicked again', async () => {
+  lines[0]!.say(refusal);
+  lines[0]!.onclose?.({ code: 4403 });
+  isAllowed = false;
+  await click();
+  expect({ text: p.textContent, connections: lines.length }).toEqual({
+    text: 'Permission denied',
+    connections: 1,
+  });
+  isAllowed = true;
+  await click();
+  expect(lines).toHaveLength(2);
+});
