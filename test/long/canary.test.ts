@@ -1,3 +1,6 @@
+import { createSocket } from 'node:dgram';
+import { once } from 'node:events';
+import { createServer } from 'node:net';
 import { expect, test } from 'vitest';
 import { runRound } from '../../packages/canary/src/round.ts';
 import { counters } from '../../src/counters.ts';
@@ -80,6 +83,20 @@ test('says that no WebRTC gets through, and hears the rest', async () => {
   expect(code).toBe(1);
   expect(output).toMatch(/! webrtc listener: /);
   expect(output.match(/SILENT/g)?.length).toBeGreaterThanOrEqual(3);
+});
+
+test('hears all four ways where the TURN server does not answer', async () => {
+  const port = await freePort();
+  const udp = createSocket('udp4').bind(port, '127.0.0.1');
+  const tcp = createServer().listen(port, '127.0.0.1');
+  await Promise.all([once(udp, 'listening'), once(tcp, 'listening')]);
+  cleanUps.push(async () => {
+    udp.close();
+    tcp.close();
+  });
+  const gateway = await openGateway({ TURN_URLS: `turn:127.0.0.1:${port}`, TURN_SECRET: 'secret' });
+  const target = { url: gateway.url, key: gateway.apiKey };
+  await expect.poll(async () => silentOf(await runRound(target, NEVER)), PATIENCE).toEqual([]);
 });
 
 test('hears all four ways where the gateway sends a flight of the DTLS handshake again', async () => {

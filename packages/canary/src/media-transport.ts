@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import {
   type DtlsSocket,
   IceCandidate,
@@ -15,6 +16,9 @@ import {
 import { PATIENCE_MS } from './connection.ts';
 import type { TransportDescription } from './messages.ts';
 
+/** Time for a TURN server to answer. Without it, a transport goes on with the addresses of this machine. */
+const RELAY_MS = 1500;
+
 /** DTLS parameters of this end, as mediasoup writes them. */
 export type OwnDtlsParameters = {
   role: 'client';
@@ -28,6 +32,8 @@ export type OwnDtlsParameters = {
 export class MediaTransport {
   readonly #ice: RTCIceTransport;
   readonly #dtls: RTCDtlsTransport;
+  /** Resolves when the TURN server has answered, or is given up. */
+  #gathered = Promise.resolve();
 
   private constructor(ice: RTCIceTransport, dtls: RTCDtlsTransport) {
     this.#ice = ice;
@@ -121,6 +127,8 @@ export class MediaTransport {
 
   async close(): Promise<void> {
     await this.#dtls.stop();
+    // A TURN server may still answer, and its relay would stay open.
+    void this.#gathered.then(() => this.#ice.connection.close());
   }
 
   async #connect(
@@ -128,7 +136,8 @@ export class MediaTransport {
     candidates: TransportDescription['ice_candidates'],
     { fingerprints }: TransportDescription['dtls_parameters'],
   ): Promise<void> {
-    await this.#ice.gather();
+    this.#gathered = this.#ice.gather();
+    await Promise.race([this.#gathered, sleep(RELAY_MS, undefined, { ref: false })]);
     this.#ice.setRemoteParams(new RTCIceParameters({ iceLite: true, usernameFragment, password }));
     for (const candidate of candidates) await this.#ice.addRemoteCandidate(candidateOf(candidate));
     await this.#ice.addRemoteCandidate(undefined);
