@@ -1,10 +1,10 @@
 import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
-import { createServer } from 'node:net';
+import { type AddressInfo, createServer } from 'node:net';
 import { expect, test } from 'vitest';
 import { runRound } from '../../packages/canary/src/round.ts';
 import { counters } from '../../src/counters.ts';
-import { runCanaryOnce } from '../support/canary.ts';
+import { runCanaryOnce, startCanary } from '../support/canary.ts';
 import { freePort } from '../support/free-ports.ts';
 import { eventually } from '../support/gateway.ts';
 import { openRepeatingProxy } from '../support/repeating-proxy.ts';
@@ -63,6 +63,20 @@ test('notices that a media worker died within one round, and hears again when th
   expect(silentOf(await round)).toContain('webrtc webrtc');
   await expect.poll(async () => silentOf(await runRound(target, NEVER)), PATIENCE).toEqual([]);
   await eventually('nothing is left', () => gateway.counts().sessions === 0);
+});
+
+test('has not succeeded when it is stopped, and waits no longer for a gateway that does not answer', async () => {
+  const server = createServer().listen(0, '127.0.0.1');
+  cleanUps.push(() => void server.close());
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  const target = { url: `http://127.0.0.1:${port}`, apiKey: 'pl_x' };
+  const canary = startCanary(target, '--once');
+  await once(server, 'connection');
+  const exited = once(canary.child, 'exit');
+  canary.child.kill('SIGTERM');
+  expect(await exited).toEqual([143, null]);
+  expect(canary.output).toBe('');
 });
 
 test('says why a peer does not get in', async () => {

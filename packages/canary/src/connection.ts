@@ -1,8 +1,8 @@
 import { WebSocket } from 'ws';
 import { type Message, type MessageOf, readMessage } from './messages.ts';
 
-/** Address of the gateway, and the key of the canary's account. */
-export type Target = { url: string; key: string; room: string };
+/** Address of the gateway, the key of the canary's account, and what ends all waiting for answers. */
+export type Target = { url: string; key: string; room: string; stopped?: AbortSignal };
 
 /** Longest wait for an answer. */
 export const PATIENCE_MS = 10_000;
@@ -47,10 +47,11 @@ export class Connection {
 
   /** Connects a peer to the lobby. @throws {Error} with the reason if the gateway refuses it */
   static async open(
-    { url, key }: Target,
+    { url, key, stopped }: Target,
     peer: string,
     query: Record<string, string> = {},
   ): Promise<Connection> {
+    stopped?.throwIfAborted();
     const address = new URL('/ws', url.replace(/^http/, 'ws'));
     address.search = new URLSearchParams({ room: '__lobby__', peer, ...query }).toString();
     const socket = new WebSocket(address, {
@@ -60,6 +61,12 @@ export class Connection {
       headers: { authorization: `Bearer ${key}` },
     });
     const connection = new Connection(socket);
+    const stop = () => {
+      connection.#end(stopped?.reason as Error);
+      connection.close();
+    };
+    stopped?.addEventListener('abort', stop);
+    socket.once('close', () => stopped?.removeEventListener('abort', stop));
     try {
       await connection.#await('welcome');
       return connection;

@@ -1,3 +1,4 @@
+import { constants } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { CanaryMetrics } from './metrics.ts';
 import { type Options, readOptions, USAGE } from './options.ts';
@@ -11,6 +12,8 @@ const print = (text: string) => process.stdout.write(text);
 
 /** Exit code for wrong options. With {@link Options.isOnce}, 1 means that something was not heard as it was sent. */
 const USAGE_EXIT = 2;
+/** With {@link Options.isOnce}, the exit code for a round that a signal stops is this and the signal's number, as in a shell. */
+const SIGNAL_EXIT = 128;
 
 async function run(options: Options, signal: AbortSignal): Promise<void> {
   const { isOnce, everySeconds, listen } = options;
@@ -53,7 +56,10 @@ if (!options) process.exitCode = USAGE_EXIT;
 else {
   const stopped = new AbortController();
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
-    process.once(signal, () => stopped.abort());
+    process.once(signal, () => {
+      if (options.isOnce) process.exitCode = SIGNAL_EXIT + constants.signals[signal];
+      stopped.abort();
+    });
   }
   try {
     await run(options, stopped.signal);

@@ -102,20 +102,26 @@ export class MediaTransport {
     this.#ice.connection.onData.subscribe(handle);
   }
 
-  /** Connects ICE and DTLS. @throws {Error} if that fails, or takes too long */
-  async connect({
-    ice_parameters: ice,
-    ice_candidates: candidates,
-    dtls_parameters: dtls,
-  }: TransportDescription): Promise<void> {
-    const late = Promise.withResolvers<never>();
+  /** Connects ICE and DTLS. @throws {Error} if that fails, takes too long, or is stopped */
+  async connect(
+    {
+      ice_parameters: ice,
+      ice_candidates: candidates,
+      dtls_parameters: dtls,
+    }: TransportDescription,
+    stopped?: AbortSignal,
+  ): Promise<void> {
+    const { promise: ended, reject } = Promise.withResolvers<never>();
     const timer = setTimeout(() => {
-      late.reject(new Error(`no WebRTC path within ${PATIENCE_MS / 1000} s`));
+      reject(new Error(`no WebRTC path within ${PATIENCE_MS / 1000} s`));
     }, PATIENCE_MS);
+    const stop = () => reject(stopped?.reason as Error);
+    stopped?.addEventListener('abort', stop);
     try {
-      await Promise.race([this.#connect(ice, candidates, dtls), late.promise]);
+      await Promise.race([this.#connect(ice, candidates, dtls), ended]);
     } finally {
       clearTimeout(timer);
+      stopped?.removeEventListener('abort', stop);
     }
   }
 

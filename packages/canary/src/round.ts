@@ -45,14 +45,18 @@ const SILENCE: Comparison = {
  * the other two listen.
  * @throws {DOMException} if it is aborted; all other faults are part of the result
  */
-export async function runRound(target: Omit<Target, 'room'>, signal: AbortSignal): Promise<Round> {
+export async function runRound(
+  target: Pick<Target, 'url' | 'key'>,
+  signal: AbortSignal,
+): Promise<Round> {
   const at = new Date();
-  const company = new Company({ ...target, room: roomAt(at.getTime()) });
+  const company = new Company({ ...target, room: roomAt(at.getTime()), stopped: signal });
   const [speakers, listeners] = await Promise.all([
     company.join('speaker'),
     company.join('listener'),
   ]);
   try {
+    signal.throwIfAborted();
     const microphones = await company.speak(speakers);
     for (const ear of listeners.values()) {
       for (const mouth of speakers.values()) await ear.untilHears(mouth.name);

@@ -19,6 +19,7 @@ export class WebRtcPeer implements CanaryPeer {
   readonly kind = 'webrtc';
   readonly name: string;
   readonly #connection: Connection;
+  readonly #stopped: AbortSignal | undefined;
   readonly #ssrc = randomInt(1, 2 ** 32 - 1);
   /** SSRC of each peer that is heard. */
   readonly #ssrcOf = new Map<string, number>();
@@ -30,9 +31,10 @@ export class WebRtcPeer implements CanaryPeer {
   #sent = randomInt(2 ** 16);
   #joinMs = 0;
 
-  private constructor(name: string, connection: Connection) {
+  private constructor(name: string, connection: Connection, stopped: AbortSignal | undefined) {
     this.name = name;
     this.#connection = connection;
+    this.#stopped = stopped;
     connection.onMessage = (message) => {
       if (message.type === 'new_consumer') this.#consume(message);
     };
@@ -41,7 +43,7 @@ export class WebRtcPeer implements CanaryPeer {
   /** Joins the room, with sound both ways. @throws {Error} that says what failed */
   static async join(target: Target, name: string): Promise<WebRtcPeer> {
     const startMs = performance.now();
-    const peer = new WebRtcPeer(name, await Connection.open(target, name));
+    const peer = new WebRtcPeer(name, await Connection.open(target, name), target.stopped);
     try {
       await peer.#join(target.room);
     } catch (fault) {
@@ -149,7 +151,7 @@ export class WebRtcPeer implements CanaryPeer {
       dtls_parameters: transport.dtlsParameters,
     };
     await this.#connection.ask(request, 'transport_connected');
-    await transport.connect(description);
+    await transport.connect(description, this.#stopped);
     return transport;
   }
 

@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { afterEach, expect, onTestFinished, test, vi } from 'vitest';
 import { WebSocketServer } from 'ws';
+import { PATIENCE_MS } from '../../../../packages/canary/src/connection.ts';
 import { runRound } from '../../../../packages/canary/src/round.ts';
 
 /** Rounds of the canary at a gateway that is the test's, and lets nobody into a room. */
@@ -11,8 +12,8 @@ const MINUTE_MS = 60_000;
 
 type Join = { peer: string; room: string };
 
-/** Opens a gateway that greets each peer and refuses its room. */
-async function openGateway() {
+/** Opens a gateway that greets each peer and refuses its room, or says nothing to it. */
+async function openGateway({ isSilent = false } = {}) {
   const joins: Join[] = [];
   const server = new WebSocketServer({ port: 0, host: '127.0.0.1' });
   onTestFinished(() => server.close());
@@ -21,6 +22,7 @@ async function openGateway() {
     socket.on('message', (data: Buffer) => {
       const { id, room } = JSON.parse(data.toString()) as { id: string; room: string };
       joins.push({ peer, room });
+      if (isSilent) return;
       const refusal = { type: 'error', code: 'forbidden', message: 'Not you.', reply_to: id };
       socket.send(JSON.stringify(refusal));
     });
@@ -28,7 +30,8 @@ async function openGateway() {
   });
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;
-  return { target: { url: `http://127.0.0.1:${port}`, key: 'k' }, joins };
+  const target = { url: `http://127.0.0.1:${port}`, key: 'k' };
+  return { target, joins, isLeft: () => server.clients.size === 0 };
 }
 
 afterEach(() => {
@@ -53,4 +56,17 @@ test('a canary has few rooms, which take turns, and other peers in each round', 
   expect(second).not.toBe(first);
   expect(rooms).toEqual([first, first, second, first, second]);
   expect(new Set(joins.map(({ peer }) => peer)).size).toBe(joins.length);
+});
+
+test('a round that is stopped waits for no answer, and leaves', async () => {
+  const { target, joins, isLeft } = await openGateway({ isSilent: true });
+  const stop = new AbortController();
+  const round = runRound(target, stop.signal);
+  round.catch(() => {});
+  await expect.poll(() => joins.length).toBe(4);
+  const stoppedMs = performance.now();
+  stop.abort();
+  await expect(round).rejects.toThrow('This operation was aborted');
+  expect(performance.now() - stoppedMs).toBeLessThan(PATIENCE_MS / 2);
+  await expect.poll(isLeft).toBe(true);
 });
