@@ -49,7 +49,7 @@ const slow = (name: string, labels: Record<string, string>, buckets: [number, nu
   ] satisfies Scenario['series'],
   labels,
 });
-const WAY = { from: 'websocket', to: 'webrtc' };
+const WAY = { ...NODE, from: 'websocket', to: 'webrtc' };
 
 const SCENARIOS: Record<string, Scenario> = {
   GatewayIsDown: on('up', 1, 0, { job: 'partyline' }),
@@ -113,12 +113,16 @@ const SCENARIOS: Record<string, Scenario> = {
   },
   CanaryIsSilent: {
     // One that makes a round a minute.
-    series: [[labelled('partyline_canary_silent_total', { ...NODE, ...WAY }), 0, [1, STEP_S / 60]]],
+    series: [[labelled('partyline_canary_silent_total', WAY), 0, [1, STEP_S / 60]]],
     labels: WAY,
     risesWithinS: 120,
   },
   CanaryHearsLate: slow('partyline_canary_mouth_to_ear_seconds_bucket', WAY, [0.2, 0.4]),
-  CanaryJoinsSlowly: slow('partyline_canary_join_seconds_bucket', { kind: 'webrtc' }, [3, 5]),
+  CanaryJoinsSlowly: slow(
+    'partyline_canary_join_seconds_bucket',
+    { ...NODE, kind: 'webrtc' },
+    [3, 5],
+  ),
   CanaryIsGone: {
     series: [
       [
@@ -131,11 +135,11 @@ const SCENARIOS: Record<string, Scenario> = {
     risesWithinS: 120,
   },
   CanaryLosesSound: {
-    series: [[labelled('partyline_canary_lost_ratio', { ...NODE, ...WAY }), 0.06, 0.45]],
+    series: [[labelled('partyline_canary_lost_ratio', WAY), 0.06, 0.45]],
     labels: WAY,
   },
   CanaryHearsWrongLevel: {
-    series: [[labelled('partyline_canary_level_db', { ...NODE, ...WAY }), -1, -20]],
+    series: [[labelled('partyline_canary_level_db', WAY), -1, -20]],
     labels: WAY,
   },
 };

@@ -52,7 +52,48 @@ function sound(
   };
 }
 
+/** A canary whose values are above a bucket, beside one that makes more rounds, whose values are below it. */
+function lateOfTwo(
+  alert: string,
+  metric: string,
+  labels: Record<string, string>,
+  [bucket, next]: [number, number],
+): Case {
+  const values = (instance: string, { below, all }: { below: number; all: number }) =>
+    Object.entries({ [bucket]: below, [next]: all, '+Inf': all }).map(
+      ([le, perStep]) =>
+        [labelled(metric, { instance, ...labels, le }), `0+${perStep}x100`] satisfies [
+          string,
+          string,
+        ],
+    );
+  const instance = 'canary-2:9477';
+  return {
+    name: `${alert}: one canary of two`,
+    alert,
+    series: [
+      ...values('canary-1:9477', { below: 20, all: 20 }),
+      ...values(instance, { below: 0, all: 1 }),
+    ],
+    atS: 900,
+    isFiring: true,
+    labels: { instance, ...labels },
+  };
+}
+
 export const ALERT_CASES: Case[] = [
+  lateOfTwo(
+    'CanaryHearsLate',
+    'partyline_canary_mouth_to_ear_seconds_bucket',
+    { from: 'websocket', to: 'webrtc' },
+    [0.15, 0.25],
+  ),
+  lateOfTwo(
+    'CanaryJoinsSlowly',
+    'partyline_canary_join_seconds_bucket',
+    { kind: 'webrtc' },
+    [2, 5],
+  ),
   ...[
     { alert: 'ProcessHangs', metric: 'partyline_hung_processes', more: {} },
     { alert: 'NodeRunsShort', metric: 'partyline_short', more: { resource: 'disk' } },
