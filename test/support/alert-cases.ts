@@ -81,7 +81,44 @@ function lateOfTwo(
   };
 }
 
+const ONE = { job: 'canary', instance: 'canary-1:9477' };
+const OTHER = { job: 'canary', instance: 'canary-2:9477' };
+const [LIVES, DIES] = ['0+1x200', '0+1x30 stale'];
+const [ANSWERS, ANSWERS_NO_MORE] = ['1+0x200', '1+0x30 0+0x10000'];
+const DAY_S = 24 * 3600;
+
+/** CanaryIsGone: a canary that makes a round at each scrape, or did so for five minutes. @param up its target; undefined if there is none */
+const canary = (labels: Record<string, string>, life: string, up?: string): Case['series'] => [
+  [labelled('partyline_canary_rounds_total', { ...labels, result: 'heard' }), life],
+  [labelled('partyline_canary_last_round_timestamp_seconds', labels), life],
+  ...(up === undefined ? [] : [[labelled('up', labels), up] satisfies [string, string]]),
+];
+const gone = (name: string, isFiring: boolean, atS: number, series: Case['series']): Case => ({
+  name: `CanaryIsGone: ${name}`,
+  alert: 'CanaryIsGone',
+  labels: ONE,
+  isFiring,
+  atS,
+  series,
+});
+
+const GONE_CASES = [
+  gone('it has not answered for a day', true, DAY_S + 900, canary(ONE, DIES, ANSWERS_NO_MORE)),
+  gone('it is no target any more', true, 900, canary(ONE, DIES)),
+  gone('one of two does not answer', true, 900, [
+    ...canary(ONE, DIES, ANSWERS_NO_MORE),
+    ...canary(OTHER, LIVES, ANSWERS),
+  ]),
+  gone('a pod that was replaced', false, 900, [
+    ...canary(ONE, DIES),
+    ...canary(OTHER, LIVES, ANSWERS),
+  ]),
+  gone('it is back', false, 1000, canary(ONE, `${DIES} _x60 0+1x60`, '1+0x30 0+0x60 1+0x60')),
+  gone('its clock is wrong', false, 900, canary(ONE, LIVES, ANSWERS)),
+];
+
 export const ALERT_CASES: Case[] = [
+  ...GONE_CASES,
   lateOfTwo(
     'CanaryHearsLate',
     'partyline_canary_mouth_to_ear_seconds_bucket',

@@ -24,6 +24,11 @@ export class CanaryMetrics {
   readonly #level = this.#gauge('level_db', 'Level of the last chirp above that sent', DIRECTION);
   readonly #last = this.#gauge('last_round_timestamp_seconds', 'When the last round began', []);
 
+  constructor() {
+    // Counted from 0, so that the first of each shows as an increase.
+    for (const result of ['heard', 'failed']) this.#rounds.inc({ result }, 0);
+  }
+
   take({ at, directions, joins, faults }: Round): void {
     const isGood = faults.length === 0 && directions.every(({ isSilent }) => !isSilent);
     this.#rounds.inc({ result: isGood ? 'heard' : 'failed' });

@@ -200,6 +200,9 @@ describe('the report of a round', () => {
 
   test('metrics', async () => {
     const metrics = new CanaryMetrics();
+    expect(await metrics.registry.metrics()).toContain(
+      'partyline_canary_rounds_total{result="heard"} 0\npartyline_canary_rounds_total{result="failed"} 0\n',
+    );
     metrics.take(round);
     const text = await metrics.registry.metrics();
     for (const line of [
