@@ -18,8 +18,9 @@ button.onclick = async () => {
     const url = new URL('ws', link); // the gateway may be below a path
     client = new PartylineClient({ url, peer: guest.peer, getToken: async () => guest.token });
     client.on('fault', (message) => (output.textContent = message)); // the client continues
-    client.on('change', ({ name }) => {
-      p.textContent = [name, ...client.peers.keys()].join(', ');
+    client.on('change', ({ name, reason }) => {
+      const words = [name, reason?.message, ...client.peers.keys()];
+      p.textContent = words.filter(Boolean).join(', ');
       button.disabled = name !== 'closed';
       if (name === 'closed') microphone.close();
     });

@@ -46,7 +46,7 @@ class Client extends Closable {
   on(event: string, listener: (detail: unknown) => void): void {
     this.#events.on(event, listener);
   }
-  change(state: { name: string }): void {
+  change(state: { name: string; reason?: { message: string } }): void {
     this.#events.emit('change', state);
   }
   tell(fault: string): void {
@@ -140,6 +140,13 @@ test('a client that has ended can be followed by another', async () => {
   expect(microphones[0]!.isClosed).toBe(true);
   await click();
   expect(clients).toHaveLength(2);
+});
+
+test.each(['reconnecting', 'closed'])('the page says why it is %s', async (name) => {
+  await click();
+  clients[0]!.peers.set('Ada', {});
+  clients[0]!.change({ name, reason: { message: 'Out of minutes.' } });
+  expect(p.textContent).toBe(`${name}, Out of minutes., Ada`);
 });
 
 test('a guest that is removed from its room sees why, leaves no peer behind, and can join again', async () => {
