@@ -9,19 +9,23 @@ const LOST = 4408;
 /** Returns whether a close code is one that the gateway uses after an error; with any other, a proxy or the network ended the connection. */
 const isOfGateway = (/** @type {number} */ code) =>
   [1009, 1011, 1012, 1013].includes(code) || code >= 4000;
+/** Reasons for which not even the first connection opens; Node does not tell which. */
+const UNREACHABLE = 'no gateway answers there, or Node does not trust its certificate.';
 /** Reason of a close that no error comes before. */
 const BROKEN = { message: 'The connection broke.', retryable: true, retry_after_ms: 0 };
 
 /**
- * Enters a room, and comes back for as long as the gateway says that it makes sense to try.
+ * Enters a room, and comes back for as long as the gateway says that it makes sense to try, if it could be reached at first.
  *
  * @param {{ url: string, apiKey: string, room: string, peer: string, audio: string }} place `url` of the gateway, http or https
  * @param {{ onSound?: (frame: Uint8Array) => void, onMessage?: (message: any) => void, onEnd: (reason: string) => void }} handlers
  */
 export function enterRoom({ url, apiKey, room, peer, audio }, { onSound, onMessage, onEnd }) {
   const query = new URLSearchParams({ room, peer, api_key: apiKey, audio, stats: 'true' });
-  const address = `${url.replace(/^http/, 'ws')}/ws?${query}`;
+  // Beside the gateway's page, which may be below a path of its host.
+  const address = `${url.replace(/^http/, 'ws').replace(/\/+$/, '')}/ws?${query}`;
   let pauseMs = FIRST_PAUSE_MS;
+  let hasConnected = false;
   /** @type {WebSocket} */
   let socket;
   /** @type {NodeJS.Timeout} */
@@ -39,6 +43,7 @@ export function enterRoom({ url, apiKey, room, peer, audio }, { onSound, onMessa
       if (isInRoom && !isOfGateway(code)) fault = BROKEN;
       opened.onmessage = null;
       opened.onclose = null;
+      if (!hasConnected) return onEnd(`Cannot connect to ${url}: ${UNREACHABLE}`);
       if (!fault.retryable) return onEnd(fault.message);
       const waitMs = Math.max(fault.retry_after_ms ?? 0, pauseMs * (0.5 + Math.random()));
       pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS);
@@ -53,6 +58,7 @@ export function enterRoom({ url, apiKey, room, peer, audio }, { onSound, onMessa
       clearTimeout(timer);
       timer = setTimeout(giveUp, SILENT_MS);
     };
+    opened.onopen = () => (hasConnected = true);
     opened.onclose = ({ code }) => onClosed(code);
     opened.onmessage = ({ data }) => {
       watch();

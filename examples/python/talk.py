@@ -71,7 +71,7 @@ async def talk(url, key, room, played, recorded):
         'api_key': key,
         'audio': f'pcm_s16le;rate={rate};channels={channels}',
     }
-    address = f'{url.replace("http", "ws", 1)}/ws?{urlencode(query)}'
+    address = f'{url.replace("http", "ws", 1).rstrip("/")}/ws?{urlencode(query)}'
     # Shared by all connections: after a break the sound goes on where it was.
     frames = iter(lambda: played.readframes(round(rate * FRAME_S)), b'')
 

@@ -52,6 +52,7 @@ test.for([24, 20])(
     const proxy = await openDelayingProxy(gateway.url, DELAY_MS);
     cleanUps.push(proxy.close);
     const run = await readExample(proxy.url, gateway.apiKey, node);
+    const runWithSlash = await readExample(`${proxy.url}/`, gateway.apiKey, node);
     const listener = await TestClient.connect(gateway.url, {
       room: 'demo',
       peer: 'listener',
@@ -61,7 +62,7 @@ test.for([24, 20])(
     cleanUps.push(() => listener.vanish());
     await listener.next('joined');
     // Side by side: one does not take the other's place.
-    const [alone, inRoom] = await Promise.all([run(), run(' demo')]);
+    const [alone, inRoom] = await Promise.all([runWithSlash(), run(' demo')]);
     for (const { stdout } of [alone, inRoom]) {
       expect(stdout).toMatch(/"type":"welcome"[^]*"type":"joined"[^]*closed 100[05]/);
       expect(stdout).not.toContain('"type":"error"');
