@@ -117,7 +117,14 @@ export class Connection {
   }
 
   #read(text: string): void {
-    const message = readMessage(text);
+    let message: Message | undefined;
+    try {
+      message = readMessage(text);
+    } catch {
+      this.#end(new Error('the server is no gateway: it sent text that is not JSON'));
+      this.close();
+      return;
+    }
     if (!message) return;
     const key = message.type === 'welcome' ? message.type : String(message.reply_to);
     const settle = this.#waiting.get(key);

@@ -153,8 +153,9 @@ export class MediaTransport {
     this.#dtls.setRemoteParams(new RTCDtlsParameters(theirs, 'server'));
     await this.#ice.start();
     const connected = this.#dtls.start();
-    // Exists at once, and sends its first message 100 ms later.
-    ignoreRepeatedFlight(this.#dtls.dtls!);
+    const { dtls } = this.#dtls;
+    // Exists at once, unless the parameters are refused, and sends its first message 100 ms later.
+    if (dtls) ignoreRepeatedFlight(dtls);
     await connected;
   }
 }

@@ -44,3 +44,7 @@ test('a connection that is refused says with which code', async () => {
     message: 'audio_rate_exceeded: Too fast.',
   });
 });
+
+test('a server that sends no JSON is no gateway', async () => {
+  await expect(connect('hello')).rejects.toThrow('the server is no gateway');
+});
