@@ -1,5 +1,6 @@
 import { createServer, type Server } from 'node:http';
 import { Counter, Gauge, Histogram, Registry } from 'prom-client';
+import { KINDS } from './peer.ts';
 import type { Round } from './round.ts';
 
 const JOIN_BUCKETS_S = [0.05, 0.1, 0.2, 0.3, 0.5, 1, 2, 5, 10];
@@ -27,6 +28,7 @@ export class CanaryMetrics {
   constructor() {
     // Counted from 0, so that the first of each shows as an increase.
     for (const result of ['heard', 'failed']) this.#rounds.inc({ result }, 0);
+    for (const from of KINDS) for (const to of KINDS) this.#silent.inc({ from, to }, 0);
   }
 
   take({ at, directions, joins, faults }: Round): void {
@@ -35,11 +37,12 @@ export class CanaryMetrics {
     this.#last.set(at.getTime() / 1000);
     for (const { kind, joinMs } of joins) this.#joins.observe({ kind }, joinMs / 1000);
     for (const { from, to, isSilent, lostShare, mouthToEarMs, levelDb } of directions) {
-      // Counted from 0, so that the first one shows as an increase.
-      this.#silent.inc({ from, to }, isSilent ? 1 : 0);
+      if (isSilent) this.#silent.inc({ from, to });
       this.#lost.set({ from, to }, lostShare);
       if (mouthToEarMs !== undefined) this.#delays.observe({ from, to }, mouthToEarMs / 1000);
-      if (levelDb !== undefined) this.#level.set({ from, to }, levelDb);
+      // The level of a chirp before it would stay.
+      if (isSilent || levelDb === undefined) this.#level.remove({ from, to });
+      else this.#level.set({ from, to }, levelDb);
     }
   }
 

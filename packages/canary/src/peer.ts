@@ -1,6 +1,7 @@
 import type { Heard } from './ear.ts';
 
 export type PeerKind = 'websocket' | 'webrtc';
+export const KINDS: readonly PeerKind[] = ['websocket', 'webrtc'];
 
 /** A peer of the canary, in its room. */
 export type CanaryPeer = {

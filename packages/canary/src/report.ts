@@ -1,4 +1,5 @@
-import { type Direction, KINDS, type Round } from './round.ts';
+import { KINDS } from './peer.ts';
+import type { Direction, Round } from './round.ts';
 import { flawOf } from './verdict.ts';
 
 const NAMES = { websocket: 'WebSocket', webrtc: 'WebRTC' };

@@ -4,13 +4,11 @@ import { makeChirp } from './chirp.ts';
 import { compare, type Comparison } from './compare.ts';
 import type { Target } from './connection.ts';
 import { Microphone } from './microphone.ts';
-import type { CanaryPeer, PeerKind } from './peer.ts';
+import { type CanaryPeer, KINDS, type PeerKind } from './peer.ts';
 import { roomAt } from './rooms.ts';
 import { opusVoice, pcmVoice } from './voice.ts';
 import { WebRtcPeer } from './webrtc-peer.ts';
 import { WebSocketPeer } from './websocket-peer.ts';
-
-export const KINDS: readonly PeerKind[] = ['websocket', 'webrtc'];
 
 /** One direction of audio: from a peer of one kind to a peer of one kind. */
 export type Direction = { from: PeerKind; to: PeerKind };

@@ -198,11 +198,35 @@ describe('the report of a round', () => {
     expect(reportCost(round, 10)).toContain('108 minutes an hour');
   });
 
+  test('metrics count from 0', async () => {
+    const text = await new CanaryMetrics().registry.metrics();
+    const counters = text.split('\n').filter((line) => /^\w+_total/.test(line));
+    expect(counters.toSorted()).toEqual([
+      'partyline_canary_rounds_total{result="failed"} 0',
+      'partyline_canary_rounds_total{result="heard"} 0',
+      'partyline_canary_silent_total{from="webrtc",to="webrtc"} 0',
+      'partyline_canary_silent_total{from="webrtc",to="websocket"} 0',
+      'partyline_canary_silent_total{from="websocket",to="webrtc"} 0',
+      'partyline_canary_silent_total{from="websocket",to="websocket"} 0',
+    ]);
+  });
+
+  test('a direction that is silent has no level', async () => {
+    const metrics = new CanaryMetrics();
+    const way = { from: 'webrtc', to: 'webrtc' } as const;
+    const levels = async (heard: Comparison) => {
+      metrics.take({ ...round, directions: [{ ...way, ...heard }] });
+      return (await metrics.registry.metrics()).match(/^partyline_canary_level_db\{.*$/gm);
+    };
+    const level = 'partyline_canary_level_db{from="webrtc",to="webrtc"} -0.4';
+    expect(await levels(good)).toEqual([level]);
+    expect(await levels(silent)).toBeNull();
+    expect(await levels(good)).toEqual([level]);
+    expect(await levels({ ...good, isSilent: true, lostShare: 0.9 })).toBeNull();
+  });
+
   test('metrics', async () => {
     const metrics = new CanaryMetrics();
-    expect(await metrics.registry.metrics()).toContain(
-      'partyline_canary_rounds_total{result="heard"} 0\npartyline_canary_rounds_total{result="failed"} 0\n',
-    );
     metrics.take(round);
     const text = await metrics.registry.metrics();
     for (const line of [
