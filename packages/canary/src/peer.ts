@@ -11,6 +11,8 @@ export type CanaryPeer = {
   readonly joinMs: number;
   /** The transport that it got. */
   readonly path: string;
+  /** Called with each error that answers no request, and with the end of the connection. */
+  onFault: (fault: Error) => void;
   /** Sends a frame of 20 ms. */
   send(frame: Uint8Array): void;
   /** Resolves when it can hear another peer, or after a time limit. */

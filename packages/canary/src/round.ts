@@ -94,21 +94,25 @@ class Company {
     this.#target = target;
   }
 
-  /** Joins the peers; one that cannot join is a fault of the round. */
+  /** Joins the peers; one that cannot join, or whose connection ends before {@link close}, is a fault of the round. */
   async join(role: string): Promise<Map<PeerKind, CanaryPeer>> {
     const joined = new Map<PeerKind, CanaryPeer>();
     const join = async (kind: PeerKind): Promise<void> => {
+      const note = (fault: unknown) => {
+        const reason = fault instanceof Error ? fault.message : String(fault);
+        this.#faults.push(`${kind} ${role}: ${reason}`);
+      };
       const name = `${this.#id}-${kind}-${role}`;
       try {
         const peer =
           kind === 'websocket'
             ? await WebSocketPeer.join(this.#target, name)
             : await WebRtcPeer.join(this.#target, name);
+        peer.onFault = note;
         joined.set(kind, peer);
         this.#members.push({ peer, sinceMs: performance.now() });
       } catch (fault) {
-        const reason = fault instanceof Error ? fault.message : String(fault);
-        this.#faults.push(`${kind} ${role}: ${reason}`);
+        note(fault);
       }
     };
     await Promise.all(KINDS.map(join));
@@ -137,6 +141,10 @@ class Company {
 
   async close(): Promise<void> {
     for (const microphone of this.#microphones) microphone.close();
-    await Promise.all(this.#members.map(({ peer }) => peer.close()));
+    const closing = this.#members.map(({ peer }) => {
+      peer.onFault = () => {};
+      return peer.close();
+    });
+    await Promise.all(closing);
   }
 }

@@ -62,6 +62,10 @@ export class WebRtcPeer implements CanaryPeer {
     return this.#sending?.path ?? 'none';
   }
 
+  set onFault(handle: (fault: Error) => void) {
+    this.#connection.onFault = handle;
+  }
+
   send(frame: Uint8Array): void {
     const header = new RtpHeader({
       payloadType: PAYLOAD_TYPE,

@@ -40,6 +40,10 @@ export class WebSocketPeer implements CanaryPeer {
     return new WebSocketPeer(name, performance.now() - startMs, path, connection);
   }
 
+  set onFault(handle: (fault: Error) => void) {
+    this.#connection.onFault = handle;
+  }
+
   send(frame: Uint8Array): void {
     this.#connection.send(frame);
   }

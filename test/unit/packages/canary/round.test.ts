@@ -1,30 +1,33 @@
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { afterEach, expect, onTestFinished, test, vi } from 'vitest';
-import { WebSocketServer } from 'ws';
+import { type WebSocket, WebSocketServer } from 'ws';
 import { PATIENCE_MS } from '../../../../packages/canary/src/connection.ts';
 import { runRound } from '../../../../packages/canary/src/round.ts';
 
-/** Rounds of the canary at a gateway that is the test's, and lets nobody into a room. */
+/** Rounds of the canary at a gateway that is the test's, and carries no sound. */
 
 const NEVER = new AbortController().signal;
 const MINUTE_MS = 60_000;
 
 type Join = { peer: string; room: string };
+type Answer = (peer: string, socket: WebSocket) => object | undefined;
 
-/** Opens a gateway that greets each peer and refuses its room, or says nothing to it. */
-async function openGateway({ isSilent = false } = {}) {
+const REFUSED = { type: 'error', code: 'forbidden', message: 'Not you.' };
+
+/** Opens a gateway that greets each peer. @param answer what it answers to a `join`, if anything */
+async function openGateway(answer: Answer = () => REFUSED) {
   const joins: Join[] = [];
   const server = new WebSocketServer({ port: 0, host: '127.0.0.1' });
   onTestFinished(() => server.close());
   server.on('connection', (socket, { url }) => {
     const peer = new URL(url!, 'ws://gateway').searchParams.get('peer')!;
-    socket.on('message', (data: Buffer) => {
+    socket.on('message', (data: Buffer, isSound: boolean) => {
+      if (isSound) return;
       const { id, room } = JSON.parse(data.toString()) as { id: string; room: string };
       joins.push({ peer, room });
-      if (isSilent) return;
-      const refusal = { type: 'error', code: 'forbidden', message: 'Not you.', reply_to: id };
-      socket.send(JSON.stringify(refusal));
+      const answered = answer(peer, socket);
+      if (answered) socket.send(JSON.stringify({ ...answered, reply_to: id }));
     });
     socket.send(JSON.stringify({ type: 'welcome' }));
   });
@@ -59,7 +62,7 @@ test('a canary has few rooms, which take turns, and other peers in each round', 
 });
 
 test('a round that is stopped waits for no answer, and leaves', async () => {
-  const { target, joins, isLeft } = await openGateway({ isSilent: true });
+  const { target, joins, isLeft } = await openGateway(() => undefined);
   const stop = new AbortController();
   const round = runRound(target, stop.signal);
   round.catch(() => {});
@@ -69,4 +72,18 @@ test('a round that is stopped waits for no answer, and leaves', async () => {
   await expect(round).rejects.toThrow('This operation was aborted');
   expect(performance.now() - stoppedMs).toBeLessThan(PATIENCE_MS / 2);
   await expect.poll(isLeft).toBe(true);
+});
+
+test('a round tells why a connection ended within it, and not that it has left itself', async () => {
+  const { target } = await openGateway((peer, socket) => {
+    if (!peer.includes('-websocket-')) return REFUSED;
+    if (peer.endsWith('-listener')) setTimeout(() => socket.close(4403), 100);
+    return { type: 'joined' };
+  });
+  const { faults } = await runRound(target, NEVER);
+  expect(faults.toSorted()).toEqual([
+    'webrtc listener: forbidden: Not you.',
+    'webrtc speaker: forbidden: Not you.',
+    'websocket listener: the connection was closed with 4403',
+  ]);
 });
