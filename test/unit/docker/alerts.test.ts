@@ -70,6 +70,18 @@ describe('docker/alerts.yml', () => {
     );
   });
 
+  test('has something to ask in Kubernetes, too, where pods are scraped by their names', async () => {
+    const manifests = await Promise.all(
+      ['gateways', 'workers'].map((name) => read(`kubernetes/${name}.yaml`)),
+    );
+    const names = manifests.map((text) => /app\.kubernetes\.io\/name: ([\w-]+)/.exec(text)?.[1]);
+    const monitor = parse(await read('kubernetes/monitoring.yaml')) as {
+      spec: { selector: { matchExpressions: [{ values: string[] }] } };
+    };
+    const [{ values }] = monitor.spec.selector.matchExpressions;
+    expect(values).toEqual([...names, 'partyline-canary']);
+  });
+
   test('asks for metrics that there are', async () => {
     const source = await read('src/http/metrics.ts');
     const events = [...source.matchAll(/#counter\(\s*'(\w+)'/g)].map(([, name]) => name);
