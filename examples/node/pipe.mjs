@@ -16,6 +16,8 @@ const FRAME_MS = 20;
 const FRAME_BYTES = 1920;
 /** Frames that come late by less than this are waited for, ms; then silence takes their place. */
 const LATE_MS = 200;
+/** Time to stay after the last frame: the gateway drops what it has not played yet of a peer that leaves, ms. */
+const LAST_MS = 1000;
 
 /** @type {(joined: void) => void} */
 let onJoined;
@@ -54,6 +56,9 @@ async function speak() {
       place.send(rest.subarray(0, FRAME_BYTES));
     }
   }
+  await due();
+  place.send(Buffer.concat([rest, Buffer.alloc(FRAME_BYTES - rest.length)]));
+  await new Promise((resolve) => setTimeout(resolve, LAST_MS));
   await end();
 }
 

@@ -105,6 +105,9 @@ const expectHeard = (client: TestClient, frequencyHz: number, from = 0) =>
     expect(peakHz(joinPcm(frames))).toBe(frequencyHz);
   }, SETTLING);
 
+/** True from 1 % of full scale on. */
+const isLoud = (sample: number) => Math.abs(sample) > 0.01;
+
 /** Plays a tone over and over. */
 const speak = async (client: TestClient, frequencyHz: number) =>
   used.keep(keepPlaying(client, pcmTone(frequencyHz, 0.3, 10_000)));
@@ -288,6 +291,20 @@ test('docs/connect-ffmpeg.md: a file is heard in the room, and what is heard bec
   await ear.interrupt();
   // The file is the quieter of the two that are heard.
   expect(peakHz((await decode(room!)).subarray(-144_000))).toBe(600);
+});
+
+test('docs/connect-ffmpeg.md: a file is heard to its end', async () => {
+  const [speaking = ''] = commandsOf('docs/connect-ffmpeg.md');
+  const { url } = await openNetwork();
+  const file = join(await openFolder(), 'short.wav');
+  // Its last frame is not whole.
+  await ffmpeg('-f', 'lavfi', '-i', 'sine=frequency=800:duration=1.01', '-ar', '48000', file);
+  const client = await used.enter('Ada', PCM);
+  const mouth = run(speaking, url, { 'music.mp3': file });
+  expect(await mouth.exitCode()).toBe(0);
+  const heard = joinPcm(client.frames);
+  const [first, last] = [heard.findIndex(isLoud), heard.findLastIndex(isLoud)];
+  expect((last - first) / 48).toBeGreaterThan(990);
 });
 
 describe('in a browser', () => {
