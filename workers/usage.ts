@@ -13,6 +13,7 @@ import {
 import { tellParent } from '../src/processes/tell-parent.ts';
 import { redisAddressOf } from '../src/store/open-redis.ts';
 import { RedisClock } from '../src/store/redis-clock.ts';
+import { requireVersion } from '../src/store/redis-version.ts';
 import { Redis } from '../src/store/redis.ts';
 import { claimFormat } from '../src/store/state-format.ts';
 import { within } from '../src/store/wait-for-redis.ts';
@@ -38,6 +39,7 @@ async function open(abort: AbortSignal): Promise<Running> {
   const log = openLog(settings, 'usage');
   log.info({ version: VERSION, node: process.version }, 'usage worker starting');
   const redis = await Redis.connect(redisAddressOf(settings), log, timings.redis, { abort });
+  await requireVersion(redis);
   await claimFormat(redis, timings.nodes.deadAfterMs);
   const clock = await RedisClock.open(redis, log, timings.redis);
   // BullMQ would wait forever for a Redis that hangs from now on.

@@ -2,6 +2,7 @@ import { openRedis, redisAddressOf } from '../store/open-redis.ts';
 import { Redis } from '../store/redis.ts';
 import { adviseOnRedis } from '../store/redis-advice.ts';
 import { RedisClock } from '../store/redis-clock.ts';
+import { requireVersion } from '../store/redis-version.ts';
 import { claimFormat } from '../store/state-format.ts';
 import type { Opening } from './opening.ts';
 
@@ -20,7 +21,8 @@ export async function openStore(opening: Opening): Promise<Store> {
     part.close(),
   );
   server?.trustRepliesOf(() => redis.replies);
-  // This check comes before anything is written.
+  // These checks come before anything is written.
+  await requireVersion(redis);
   await claimFormat(redis, opening.timings.nodes.deadAfterMs);
   if (redis.ownDataDir === undefined) await adviseOnRedis(redis, log);
   const clock = opened.adopt(await RedisClock.open(redis, log, timings), (part) => part.close());

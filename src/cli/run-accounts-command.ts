@@ -9,6 +9,7 @@ import { PartylineError } from '../protocol/errors.ts';
 import { openCommandRedis, redisAddressOf } from '../store/open-redis.ts';
 import { Redis } from '../store/redis.ts';
 import { RedisClock } from '../store/redis-clock.ts';
+import { requireVersion } from '../store/redis-version.ts';
 import { claimFormat } from '../store/state-format.ts';
 import { UsageReader } from '../usage/usage-reader.ts';
 import { type Ask, COMMANDS, MAX_ARGUMENTS, OPTIONS } from './accounts-commands.ts';
@@ -147,6 +148,7 @@ async function withRedis(
   await openCommandRedis({ settings, timings, opened, log }, () => onNew(settings.DATA_DIR));
   const redis = await Redis.connect(redisAddressOf(settings), log, timings, { onLoading });
   opened.adopt(redis, (part) => part.close());
+  await requireVersion(redis);
   await claimFormat(redis, nodes.deadAfterMs);
   const clock = opened.adopt(await RedisClock.open(redis, log, timings), (part) => part.close());
   await work(redis, clock);

@@ -9,6 +9,7 @@ import { openLog } from '../log.ts';
 import { Redis } from '../store/redis.ts';
 import { VERSION } from '../version.ts';
 import { openRedis, redisAddressOf } from '../store/open-redis.ts';
+import { requireVersion } from '../store/redis-version.ts';
 import { claimFormat } from '../store/state-format.ts';
 import type { Running } from './end-on-signals.ts';
 import { GatewayGroup } from './gateway-group.ts';
@@ -93,6 +94,7 @@ async function openDemo(
 ): Promise<DemoAccount | undefined> {
   const redis = await Redis.connect(redisAddressOf(settings), log, timings.redis, { abort });
   try {
+    await requireVersion(redis);
     await claimFormat(redis, timings.nodes.deadAfterMs);
     return await openDemoAccount(redis, settings, log);
   } finally {

@@ -18,6 +18,7 @@ import {
 } from '../support/data-folder.ts';
 import { eventually } from '../support/gateway.ts';
 import { GatewayProcess, timingsOf } from '../support/process.ts';
+import { TestRedis } from '../support/redis.ts';
 
 /** Many processes are started here, on a machine that may be busy with other tests. */
 vi.setConfig({ testTimeout: 90_000 });
@@ -66,6 +67,63 @@ test('a REDIS_URL that accepts and stays silent: gateway, worker and command end
     expect(await gateway.exited).toBe(1);
     expect(gateway.output).toMatch(words);
   }
+});
+
+/** Opens a way to a Redis by which its version begins with 6. @returns the URL */
+async function outdatedRedis(): Promise<string> {
+  const redis = await TestRedis.start();
+  cleanUps.push(() => redis.kill());
+  const sockets = new Set<Socket>();
+  const server = createServer((client) => {
+    const upstream = connect(Number(new URL(redis.url).port), '127.0.0.1');
+    for (const socket of [client, upstream]) {
+      sockets.add(socket);
+      socket.on('error', () => {});
+      socket.on('close', () => [client, upstream].forEach((end) => end.destroy()));
+    }
+    client.pipe(upstream);
+    upstream.on('data', (bytes: Buffer) => {
+      const told = bytes.toString('latin1').replace(/(?<=\nredis_version:)\d/, '6');
+      client.write(told, 'latin1');
+    });
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  cleanUps.push(() => {
+    for (const socket of sockets) socket.destroy();
+    server.close();
+  });
+  return `redis://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+test('a Redis older than 7 is refused by gateway, worker and command, which write nothing into it', async () => {
+  const environment = { REDIS_URL: await outdatedRedis() };
+  const gateways = [await start(environment), await start({ ...environment, PROCESSES: '2' })];
+  const words = /Redis has version 6\.\S+, and Partyline needs 7\.0 or newer/;
+  for (const ended of await Promise.all([
+    spawnAccounts(environment, 'list'),
+    runWorker(environment),
+  ])) {
+    expect(ended).toMatchObject({ code: 1, stderr: expect.stringMatching(words) as string });
+  }
+  for (const gateway of gateways) {
+    expect(await gateway.exited).toBe(1);
+    expect(gateway.output).toMatch(words);
+  }
+  const client = createClient({ url: environment.REDIS_URL });
+  cleanUps.push(() => client.destroy());
+  await client.connect();
+  expect(await client.keys('*')).toEqual([]);
+});
+
+test('a Redis that does not permit INFO is taken as it is', async () => {
+  const redis = await TestRedis.start();
+  cleanUps.push(() => redis.kill());
+  const client = createClient({ url: redis.url });
+  cleanUps.push(() => client.destroy());
+  await client.connect();
+  await client.aclSetUser('default', '-info');
+  expect(await runAccounts({ REDIS_URL: redis.url }, 'list')).toMatchObject({ code: 0 });
 });
 
 /** A program that listens, accepts nothing, and says at which port. Its queue of connections holds two. */
