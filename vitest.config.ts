@@ -46,6 +46,7 @@ const WAITING = [
   'rtc-ports',
   'rtc-tcp',
   'rtp-rate',
+  'set-up',
   'state-format',
   'stopped-log-reader',
   'strangers',

@@ -1,13 +1,16 @@
 /**
  * Set-up: brings a machine that has Node, npm and apt to where `npm start` and `npm test` can run.
- * npm calls it before both (`prestart`, `pretest`, `prebench`). Every step first looks whether it is
- * done already, so a second run takes a fraction of a second, and an interrupted run can be repeated.
+ * npm's scripts call it first, and then start their program by `exec`, with a program between (`setsid`, `env`) that looks up `node`
+ * anew: the shell may have remembered the machine's own. They are not scripts of their own (`prestart`), which npm leaves out under
+ * `ignore-scripts=true`. Every step first looks whether it is done already, so a second run takes a fraction of a second, and an
+ * interrupted run can be repeated.
  *
  * Plain JavaScript that imports only Node's own modules: set-up runs under the machine's Node, which may be
  * older than the project's, and before any dependency is installed.
  *
  * `--for-tests` also provides what only the tests need: browsers, network namespaces, and Redis even with REDIS_URL;
- * `--for-deployments` also the servers and builders of `npm run test:deploy`.
+ * `--for-deployments` also the servers and builders of `npm run test:deploy`. `--end-with-parent=PID` ends set-up when its parent process
+ * has ended: the shell of npm's scripts hands on no signals.
  */
 import { installDependencies } from './set-up/dependencies.mjs';
 import { asFailure } from './set-up/failure.mjs';
@@ -17,11 +20,15 @@ import { provideMediaWorker } from './set-up/media-worker.mjs';
 import { provideOpus } from './set-up/opus.mjs';
 import { provideRedis } from './set-up/redis.mjs';
 import { printFailure } from './set-up/log.mjs';
+import { endWithParent } from './set-up/run.mjs';
 import { provideTestTools } from './set-up/test-tools.mjs';
 import { buildWebPage } from './set-up/web-page.mjs';
 
 const forDeployments = process.argv.includes('--for-deployments');
 const forTests = forDeployments || process.argv.includes('--for-tests');
+const parent = process.argv.find((word) => word.startsWith('--end-with-parent='))?.split('=')[1];
+
+if (parent !== undefined) endWithParent(Number(parent));
 
 try {
   requireNode();

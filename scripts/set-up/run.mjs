@@ -12,6 +12,7 @@ import { build, root } from './project.mjs';
 import { printOutput } from './log.mjs';
 
 const linesShown = 20;
+const lookForParentEveryMs = 500;
 
 /** @type {Set<import('node:child_process').ChildProcess>} */
 const running = new Set();
@@ -107,9 +108,24 @@ function exitWhenAllStopped(signal) {
 // Set-up ends only after the programs that it started: the next set-up would otherwise run beside
 // them.
 for (const signal of /** @type {NodeJS.Signals[]} */ (['SIGINT', 'SIGTERM', 'SIGHUP'])) {
-  process.on(signal, () => {
-    stoppedBy = signal;
-    for (const child of running) child.kill(signal);
-    exitWhenAllStopped(signal);
-  });
+  process.on(signal, () => stop(signal));
+}
+
+/** @param {NodeJS.Signals} signal */
+function stop(signal) {
+  stoppedBy = signal;
+  for (const child of running) child.kill(signal);
+  exitWhenAllStopped(signal);
+}
+
+/**
+ * Ends set-up, as `SIGTERM` does, when its parent process has ended.
+ * @param {number} parent process id
+ */
+export function endWithParent(parent) {
+  const timer = setInterval(() => {
+    if (process.ppid === parent) return;
+    clearInterval(timer);
+    stop('SIGTERM');
+  }, lookForParentEveryMs).unref();
 }

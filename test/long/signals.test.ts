@@ -11,8 +11,7 @@ import { GatewayProcess, untilEnded } from '../support/process.ts';
 import { TestRedis } from '../support/redis.ts';
 import { startArguments } from '../support/start-arguments.ts';
 
-/** Without the set-up, which has been done. */
-const NPM_START = ['npm', 'start', '--ignore-scripts'];
+const NPM_START = ['npm', 'start'];
 const CTRL_C = '\u0003';
 const OPERATOR_KEY = 'operator-key-of-the-tests';
 const PATIENT = { DRAIN_MS: '600000', USAGE_WORKERS: '0', OPERATOR_KEY };
@@ -104,7 +103,7 @@ describe('npm start', () => {
     cleanUps.push(() => redis.kill());
     const environment = { ...process.env, REDIS_URL: redis.url };
     for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
-      const npm = spawn('npm', ['run', 'worker', '--ignore-scripts'], { env: environment });
+      const npm = spawn('npm', ['run', 'worker'], { env: environment });
       let output = '';
       npm.stdout.on('data', (chunk: Buffer) => (output += chunk.toString()));
       await eventually('it runs', () => output.includes('usage worker started'));

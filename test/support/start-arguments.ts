@@ -12,8 +12,9 @@ export function startArguments(project = PROJECT): string[] {
     scripts: { start: string };
   };
   const words = scripts.start.split(' ');
+  // The first `node` runs the set-up.
   const isProgram = (word: string) => word.endsWith('.ts');
-  const options = words.slice(words.indexOf('node') + 1, words.findIndex(isProgram));
+  const options = words.slice(words.lastIndexOf('node') + 1, words.findIndex(isProgram));
   const program = words.find(isProgram) ?? '';
   return [...options, fileURLToPath(new URL(program, project))];
 }
