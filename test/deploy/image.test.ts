@@ -128,6 +128,16 @@ describe('the image', () => {
     expect(owned.toString()).toBe('');
     const writable = execFileSync('find', [join(root, 'app'), '-perm', '-o+w', '!', '-type', 'l']);
     expect(writable.toString()).toBe('');
+    const closed = execFileSync('find', [
+      join(root, 'app'),
+      '!',
+      '-perm',
+      '-o+r',
+      '!',
+      '-type',
+      'l',
+    ]);
+    expect(closed.toString()).toBe('');
     // Packages of the workspace are not in it.
     const dangling = execFileSync('find', [join(root, 'app'), '-xtype', 'l']);
     expect(dangling.toString()).toBe('');

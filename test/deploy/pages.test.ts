@@ -25,6 +25,7 @@ const TRIED: [RegExp, string][] = [
   [/^(\[ -e \S+ \] \|\| )?(install|systemd-sysusers|runuser) ?/, 'deploy/systemd.test.ts'],
   [/^systemctl (daemon-reload|enable|stop|start|restart|kill)/, 'deploy/systemd.test.ts'],
   [/^(mv|cd|rm -rf) \/opt\/partyline/, 'deploy/systemd.test.ts'],
+  [/^umask 022$/, 'deploy/systemd.test.ts'],
   [/^until curl .*\/readyz; do sleep 2; done$/, 'deploy/systemd.test.ts'],
   [/^kubectl --namespace partyline exec /, 'deploy/image.test.ts'],
   [/^kubectl (kustomize|--namespace partyline create secret)\b/, 'deploy/kubernetes.test.ts'],
