@@ -91,16 +91,18 @@ save() {
 restore() {
   archive=$1 folder=$2
   check_archive "$archive"
+  # One that is made here would belong to root, and Redis could not read it.
+  [ -d "$folder" ] || { echo "backup: there is no folder $folder: make it, for the user that Redis runs as" >&2; exit 1; }
   if [ -e "$folder/appendonlydir" ]; then
     echo "backup: $folder/appendonlydir is there: stop that Redis, and move the folder away" >&2
     exit 1
   fi
-  mkdir -p "$folder"
   tar --no-same-owner -xzf "$archive" -C "$folder"
   # The files belong to the user of the folder, which is the one that Redis runs as.
   chown -R --reference="$folder" "$folder/appendonlydir"
   [ ! -e "$folder/demo-key" ] || chown --reference="$folder" "$folder/demo-key"
-  echo "backup: restored into $folder; start Redis with \"appendonly yes\" in its settings (without it, Redis begins empty)"
+  echo "backup: restored into $folder; the files belong to $(stat -c %U "$folder"): Redis must run as that user"
+  echo "backup: start Redis with \"appendonly yes\" in its settings (without it, Redis begins empty)"
 }
 
 command=${1-}

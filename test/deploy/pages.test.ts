@@ -22,7 +22,11 @@ const TRIED: [RegExp, string][] = [
   [/^npm run worker$/, 'long/signals.test.ts'],
   [/^npm run canary -- /, 'deploy/canary.test.ts'],
   [/^scripts\/backup\.sh (save|restore) /, 'deploy/backup.test.ts'],
-  [/^(\[ -e \S+ \] \|\| )?(install|systemd-sysusers|runuser) ?/, 'deploy/systemd.test.ts'],
+  [/^install -d -o redis /, 'deploy/backup.test.ts'],
+  [
+    /^(\[ -e \S+ \] \|\| )?(install (?!-d -o redis)|systemd-sysusers|runuser)/,
+    'deploy/systemd.test.ts',
+  ],
   [/^systemctl (daemon-reload|enable|stop|start|restart|kill)/, 'deploy/systemd.test.ts'],
   [/^(mv|cd|rm -rf) \/opt\/partyline/, 'deploy/systemd.test.ts'],
   [/^umask 022$/, 'deploy/systemd.test.ts'],

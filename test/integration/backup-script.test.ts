@@ -1,14 +1,15 @@
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdir, mkdtemp, open, readdir, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { existsSync } from 'node:fs';
+import { mkdir, mkdtemp, open, readdir, rm, stat, writeFile } from 'node:fs/promises';
+import { tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, expect, test } from 'vitest';
 import { eventually } from '../support/gateway.ts';
 import { TestRedis } from '../support/redis.ts';
 
-/** Addresses that `scripts/backup.sh save` takes and refuses; test/deploy/backup.test.ts restores what it saves. */
+/** Addresses and folders that `scripts/backup.sh` takes and refuses; test/deploy/backup.test.ts restores what it saves. */
 
 const SCRIPT = join(import.meta.dirname, '../../scripts/backup.sh');
 
@@ -112,6 +113,41 @@ test('an archive without a file that its manifest names is refused before anythi
   expect(stderr).toBe(`backup: ${archive} is not whole: it has no appendonlydir/${base}\n`);
   expect(status).toBe(1);
   expect(await readdir(target)).toEqual([]);
+});
+
+/** Makes an archive as small as one that `restore` takes. @returns its path */
+async function makeArchive(): Promise<string> {
+  const [content, folder] = [await newFolder(), await newFolder()];
+  await mkdir(join(content, 'appendonlydir'));
+  const [manifest, base] = ['appendonly.aof.manifest', 'appendonly.aof.1.base.rdb'];
+  await writeFile(join(content, 'appendonlydir', manifest), `file ${base} seq 1 type b\n`);
+  await writeFile(join(content, 'appendonlydir', base), '');
+  const archive = join(folder, 'partyline.tar.gz');
+  execFileSync('tar', ['-czf', archive, '-C', content, 'appendonlydir']);
+  return archive;
+}
+
+test('a restore into a folder that does not exist is refused, and makes none', async () => {
+  const folder = join(await newFolder(), 'redis');
+  const words = ['restore', await makeArchive(), folder];
+  const { status, stderr } = spawnSync(SCRIPT, words, { encoding: 'utf8' });
+  expect(stderr).toMatch(`backup: there is no folder ${folder}: make it`);
+  expect(status).toBe(1);
+  expect(existsSync(folder)).toBe(false);
+});
+
+test('what is restored belongs to the owner of the folder, whose name is printed', async () => {
+  const folder = await newFolder();
+  // Only root may give a folder away.
+  const isRoot = process.getuid?.() === 0;
+  if (isRoot) execFileSync('chown', ['nobody', folder]);
+  const words = ['restore', await makeArchive(), folder];
+  const stdout = execFileSync(SCRIPT, words, { encoding: 'utf8' });
+  const { uid } = await stat(folder);
+  const names = ['appendonlydir', 'appendonlydir/appendonly.aof.1.base.rdb'];
+  for (const name of names) expect((await stat(join(folder, name))).uid).toBe(uid);
+  const owner = isRoot ? 'nobody' : userInfo().username;
+  expect(stdout).toContain(`the files belong to ${owner}: Redis must run as that user\n`);
 });
 
 test('a disk that fills up: the archive that was begun is removed', async () => {
