@@ -1,6 +1,6 @@
 /**
  * Builds the pages with vite (web/vite.config.ts) into build/web/. Plain JavaScript, for the Node that set-up finds.
- * Does nothing when the build that is there was made of the same files.
+ * Does nothing when the build that is there was made of the same files. With `--check` it only tells by its exit code whether that is so.
  */
 import { createHash, randomUUID } from 'node:crypto';
 import { existsSync, globSync } from 'node:fs';
@@ -20,12 +20,8 @@ const SOURCES = [
   'package-lock.json',
 ];
 
-/** Builds the pages if anything changed. @returns {Promise<boolean>} whether it did */
-export async function buildWeb() {
-  const fingerprint = await fingerprintOf(globSync(SOURCES, { cwd: ROOT }).toSorted());
-  const last = existsSync(STAMP) ? JSON.parse(await readFile(STAMP, 'utf8')) : { files: [] };
-  const isWhole = last.files.every((/** @type {string} */ name) => existsSync(join(TARGET, name)));
-  if (last.fingerprint === fingerprint && isWhole) return false;
+/** @param {string} fingerprint of the sources */
+async function buildWeb(fingerprint) {
   const { build } = await import('vite');
   const built = await build({
     configFile: join(ROOT, 'web/vite.config.ts'),
@@ -41,7 +37,16 @@ export async function buildWeb() {
   const names = files.map(({ fileName }) => fileName);
   // The last one, so that a build that broke off is made again.
   await replaceFile(STAMP, JSON.stringify({ fingerprint, files: names }));
-  return true;
+}
+
+/** @param {string} fingerprint of the sources */
+async function isBuiltOf(fingerprint) {
+  if (!existsSync(STAMP)) return false;
+  const last = JSON.parse(await readFile(STAMP, 'utf8'));
+  return (
+    last.fingerprint === fingerprint &&
+    last.files.every((/** @type {string} */ name) => existsSync(join(TARGET, name)))
+  );
 }
 
 /** @param {{ fileName: string }} file */
@@ -72,4 +77,7 @@ async function replaceFile(path, contents) {
   await rename(temporary, path);
 }
 
-if (process.argv[1] === fileURLToPath(import.meta.url)) await buildWeb();
+const fingerprint = await fingerprintOf(globSync(SOURCES, { cwd: ROOT }).toSorted());
+const isCurrent = await isBuiltOf(fingerprint);
+if (process.argv.includes('--check')) process.exitCode = isCurrent ? 0 : 1;
+else if (!isCurrent) await buildWeb(fingerprint);

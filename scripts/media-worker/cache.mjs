@@ -29,9 +29,18 @@ const unfinished = join(cacheFolder, 'unfinished');
 export function cached() {
   if (!existsSync(cacheFolder)) return [];
   return readdirSync(cacheFolder)
-    .filter((key) => key === prebuiltKey() || key.startsWith(builtPrefix()))
+    .filter(fits)
     .map((key) => join(cacheFolder, key, name))
     .filter((path) => existsSync(path));
+}
+
+/**
+ * Returns true if a media worker fits the installed mediasoup and this system.
+ *
+ * @param {string} key its name in the cache
+ */
+export function fits(key) {
+  return key === prebuiltKey() || key.startsWith(builtPrefix());
 }
 
 export function prebuiltKey() {

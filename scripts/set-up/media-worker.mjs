@@ -1,11 +1,19 @@
 /**
  * Provides the media worker, mediasoup's C++ program, as build/mediasoup-worker, from where the gateway starts it. It is
- * taken from the first of: MEDIASOUP_WORKER_BIN, the cache, mediasoup's prebuilt archive, a build on this machine.
+ * taken from the first of: MEDIASOUP_WORKER_BIN, what is there already, the cache, mediasoup's prebuilt archive, a build on this machine.
  */
-import { copyFileSync, existsSync, mkdirSync, readFileSync, renameSync } from 'node:fs';
-import { join, resolve } from 'node:path';
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import { basename, dirname, join, resolve } from 'node:path';
 import { buildMediaWorker } from '../media-worker/build.mjs';
-import { cached, cacheFolder } from '../media-worker/cache.mjs';
+import { cached, cacheFolder, fits } from '../media-worker/cache.mjs';
 import { provideLibraries } from '../media-worker/libraries.mjs';
 import { downloadPrebuilt } from '../media-worker/prebuilt.mjs';
 import { describeStartFault } from '../media-worker/starts.mjs';
@@ -13,9 +21,24 @@ import { SetUpFailure } from './failure.mjs';
 import { exclusively } from './lock.mjs';
 import { build } from './project.mjs';
 
+const destination = join(build, 'mediasoup-worker');
+/** File with the name that the media worker in build/ has in the cache. There is none if MEDIASOUP_WORKER_BIN named another. */
+const nameFile = join(build, 'mediasoup-worker.name');
+
 /** Copies a media worker that starts on this machine to where the gateway looks for it. */
 export async function provideMediaWorker() {
-  place(named() ?? (await fromCache()) ?? (await exclusively(cacheFolder, obtain)));
+  const binary = named();
+  if (binary !== undefined) return place(binary);
+  // The user may have another cache than the one who set this up, and no right to write here.
+  if (isInPlace()) return;
+  const found = (await fromCache()) ?? (await exclusively(cacheFolder, obtain));
+  place(found, basename(dirname(found)));
+}
+
+/** Returns true if the media worker in build/ fits, and starts. */
+function isInPlace() {
+  if (!existsSync(destination) || !existsSync(nameFile)) return false;
+  return fits(readFileSync(nameFile, 'utf8')) && !describeStartFault(destination);
 }
 
 /** @returns {string | undefined} path of the media worker that MEDIASOUP_WORKER_BIN names */
@@ -55,12 +78,15 @@ async function obtain() {
  * place, so that no incomplete file can be started, and a gateway that runs the old one is not disturbed.
  *
  * @param {string} binary
+ * @param {string} [name] its name in the cache
  */
-function place(binary) {
-  const destination = join(build, 'mediasoup-worker');
-  if (existsSync(destination) && readFileSync(destination).equals(readFileSync(binary))) return;
-  mkdirSync(build, { recursive: true });
-  const copy = `${destination}.${process.pid}`;
-  copyFileSync(binary, copy);
-  renameSync(copy, destination);
+function place(binary, name) {
+  if (!existsSync(destination) || !readFileSync(destination).equals(readFileSync(binary))) {
+    mkdirSync(build, { recursive: true });
+    rmSync(nameFile, { force: true });
+    const copy = `${destination}.${process.pid}`;
+    copyFileSync(binary, copy);
+    renameSync(copy, destination);
+  }
+  if (name !== undefined) writeFileSync(nameFile, name);
 }

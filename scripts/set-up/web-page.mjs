@@ -1,4 +1,5 @@
 /** Builds the web pages. */
+import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { SetUpFailure } from './failure.mjs';
 import { exclusively } from './lock.mjs';
@@ -7,8 +8,11 @@ import { CommandFailure, run } from './run.mjs';
 
 const script = join('scripts', 'build-web.mjs');
 
-/** Builds the pages into build/web with the project's Node, unless the script finds them up to date. */
+/** Builds the pages into build/web with the project's Node, unless they are up to date. */
 export async function buildWebPage() {
+  // Looked up without the log of a build: a user who may not write here needs none.
+  const check = [script, '--check'];
+  if (spawnSync(join(bin, 'node'), check, { cwd: root, stdio: 'ignore' }).status === 0) return;
   try {
     await exclusively(`web page of ${root}`, () =>
       run(join(bin, 'node'), [script], {
