@@ -11,8 +11,10 @@
  * `--for-tests` also provides what only the tests need: browsers, network namespaces, and Redis even with REDIS_URL;
  * `--for-deployments` also the servers and builders of `npm run test:deploy`. `--end-with-parent=PID` ends set-up when its parent process
  * has ended: the shell of npm's scripts hands on no signals.
+ * `--only-check` installs nothing, for programs that run beside a gateway: npm would replace the packages that it has loaded. It fails
+ * if the packages are others than those of package-lock.json.
  */
-import { installDependencies } from './set-up/dependencies.mjs';
+import { installDependencies, requireDependencies } from './set-up/dependencies.mjs';
 import { asFailure } from './set-up/failure.mjs';
 import { requireNode } from './set-up/node-version.mjs';
 import { provideDeploymentTools } from './set-up/deployment-tools.mjs';
@@ -30,8 +32,7 @@ const parent = process.argv.find((word) => word.startsWith('--end-with-parent=')
 
 if (parent !== undefined) endWithParent(Number(parent));
 
-try {
-  requireNode();
+async function setUp() {
   await installDependencies();
   await provideMediaWorker();
   await provideOpus(forTests);
@@ -39,6 +40,12 @@ try {
   if (forTests) await provideTestTools();
   if (forDeployments) await provideDeploymentTools();
   await buildWebPage();
+}
+
+try {
+  requireNode();
+  if (process.argv.includes('--only-check')) requireDependencies();
+  else await setUp();
 } catch (error) {
   printFailure(asFailure(error).message);
   process.exitCode = 1;

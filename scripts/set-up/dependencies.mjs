@@ -41,6 +41,14 @@ export async function installDependencies() {
   });
 }
 
+/** @throws {SetUpFailure} if the packages are not those of package-lock.json; nothing is installed */
+export function requireDependencies() {
+  if (isInstalled() && hasItsNode()) return;
+  throw new SetUpFailure(
+    'Set-up is due, because the npm packages are not those of package-lock.json: end the gateway if it runs from this folder, and run "npm start".',
+  );
+}
+
 /**
  * Compares npm's record of the installed packages, which npm writes last, with the lock file. An optional package
  * may be absent, because it is for another system. A package for another system must not be present: then

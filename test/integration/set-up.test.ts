@@ -1,6 +1,6 @@
 import { execFile, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { cp, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
@@ -109,4 +109,17 @@ test('where everything is set up, nothing is written: a folder of another user w
   // This user has no cache of media workers, and can make none.
   const nothing = { status: 0, stdout: '', stderr: '' };
   expect(run(alone, { XDG_CACHE_HOME: '/dev/null' })).toEqual(nothing);
+});
+
+test('npm run accounts installs nothing: packages of another version are those of a running gateway', async () => {
+  const folder = await openProject({ 'src/accounts-cli.ts': "console.log('ran');" });
+  await cp(join(PROJECT, 'scripts'), join(folder, 'scripts'), { recursive: true });
+  await cp(join(PROJECT, 'package-lock.json'), join(folder, 'package-lock.json'));
+  const before = await readdir(folder);
+  const command = promisify(execFile)('npm', ['--silent', 'run', 'accounts', '--', 'list'], {
+    cwd: folder,
+  });
+  const stderr = expect.stringContaining('Set-up is due') as string;
+  await expect(command).rejects.toMatchObject({ code: 1, stdout: '', stderr });
+  expect(await readdir(folder)).toEqual(before);
 });
