@@ -16,7 +16,7 @@ import type { App, Opening, ProcessesHealth, Shared } from './app/opening.ts';
 import { Metrics } from './http/metrics.ts';
 import { newServer, urlOf } from './http/server.ts';
 import { UnauthenticatedConnections } from './http/unauthenticated-connections.ts';
-import { listenAddressOf } from './listen-address.ts';
+import { listenAddressOf, nameFaults } from './listen-address.ts';
 import { logClients } from './load/supplies.ts';
 import { PeerTakeover } from './admission/peer-takeover.ts';
 import { VERSION } from './version.ts';
@@ -110,7 +110,7 @@ async function openParts(opening: Opening, server: FastifyInstance): Promise<App
   const listening = { host: await listenAddressOf(HOST), port, reusePort: shared !== undefined };
   reserves.sample();
   logClients(log, supplies);
-  await server.listen(listening);
+  await nameFaults({ HOST, PORT: port }, server.listen(listening));
   return {
     log,
     url: urlOf(server, settings),

@@ -3,6 +3,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { FastifyBaseLogger } from 'fastify';
 import { Counter, Gauge, Registry } from 'prom-client';
 import type { Settings } from '../config/settings.ts';
+import { nameFaults } from '../src/listen-address.ts';
 import { collectProcessMetrics } from '../src/process-metrics.ts';
 import type { RedisClock } from '../src/store/redis-clock.ts';
 import type { Redis } from '../src/store/redis.ts';
@@ -40,7 +41,7 @@ export async function openWorkerServer(
   });
   server.maxConnections = MAX_CONNECTIONS;
   server.listen({ host, port });
-  await once(server, 'listening');
+  await nameFaults({ HOST: host, WORKER_PORT: port }, once(server, 'listening'));
   return {
     close: () => {
       server.close();

@@ -4,7 +4,7 @@ import type { FastifyBaseLogger } from 'fastify';
 import type { Settings } from '../../config/settings.ts';
 import type { Timings } from '../../config/timings.ts';
 import { type DemoAccount, openDemoAccount } from '../accounts/demo-account.ts';
-import { listenAddressOf } from '../listen-address.ts';
+import { listenAddressOf, nameFaults } from '../listen-address.ts';
 import { openLog } from '../log.ts';
 import { Redis } from '../store/redis.ts';
 import { VERSION } from '../version.ts';
@@ -109,7 +109,7 @@ async function openDemo(
  */
 async function findPort({ HOST, PORT: port }: Settings): Promise<number> {
   const server = createServer().listen({ host: await listenAddressOf(HOST), port });
-  await once(server, 'listening');
+  await nameFaults({ HOST, PORT: port }, once(server, 'listening'));
   const found = (server.address() as AddressInfo).port;
   server.close();
   await once(server, 'close');

@@ -89,10 +89,23 @@ describe('a gateway that runs', () => {
     expect(await onFolder.exited).toBe(1);
     expect(onFolder.output).toMatch(/another gateway uses .*set DATA_DIR or REDIS_URL/);
     expect(await onPort.exited).toBe(1);
-    expect(onPort.output).toMatch(/Partyline could not start\..*EADDRINUSE/);
+    expect(onPort.output).toMatch(
+      /Partyline could not start\. HOST \S+ and PORT \d+ cannot be used: .*EADDRINUSE/,
+    );
     expect(onPort.output).not.toMatch(/\n\s+at /);
   });
 });
+
+test.each(['1', '2'])(
+  'with PROCESSES=%s, a HOST that has no address is named',
+  async (PROCESSES) => {
+    const gateway = await start({ HOST: 'no-such-host.invalid', PROCESSES });
+    expect(await gateway.exited).toBe(1);
+    expect(gateway.output).toMatch(
+      /Partyline could not start\. HOST no-such-host\.invalid cannot be used: .*(ENOTFOUND|EAI_AGAIN)/,
+    );
+  },
+);
 
 test('its own redis-server is killed: it is started again, with all that was there, and calls go on', async () => {
   const gateway = await start();

@@ -343,7 +343,9 @@ describe('a node that runs', () => {
     const { port } = new URL((await node.ready()).url);
     const second = await start({ PORT: port });
     expect(await second.exitCode()).toBe(1);
-    expect(second.output).toMatch(/Partyline could not start\..*EADDRINUSE/);
+    expect(second.output).toMatch(
+      /Partyline could not start\. HOST \S+ and PORT \d+ cannot be used: .*EADDRINUSE/,
+    );
     expect(await second.descendantPids()).toEqual([]);
   });
 

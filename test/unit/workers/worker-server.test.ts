@@ -24,3 +24,19 @@ test('Redis is not asked for each request of /metrics', async () => {
     server.close();
   }
 });
+
+test('a port that is taken is named with its settings', async () => {
+  const port = await freePort();
+  const open = () => {
+    const redis = { isAvailable: async () => true };
+    const log = { error: () => {} } as unknown as FastifyBaseLogger;
+    const parts = { redis, clock: { offsetMs: 0 }, scrapeEveryMs: 1000, log };
+    return openWorkerServer({ HOST: '127.0.0.1', WORKER_PORT: port }, parts);
+  };
+  const server = await open();
+  try {
+    await expect(open()).rejects.toThrow(`HOST 127.0.0.1 and WORKER_PORT ${port} cannot be used`);
+  } finally {
+    server.close();
+  }
+});
