@@ -1,5 +1,5 @@
 #!/bin/sh
-# Backs up the Redis of a gateway while it runs, and restores it. Needs redis-cli and flock.
+# Backs up the Redis of a gateway while it runs, and restores it. Needs redis-cli, flock of util-linux, and tar and coreutils of GNU.
 #   scripts/backup.sh save REDIS FOLDER ARCHIVE     REDIS: redis://…, unix://… or the path of a socket (data/redis.sock)
 #   scripts/backup.sh restore ARCHIVE FOLDER        while that Redis does not run
 # FOLDER is where Redis has its appendonlydir: DATA_DIR, if Redis is the gateway's own. The archive holds the keys that sign tokens.
@@ -52,8 +52,7 @@ save() {
   esac
   [ -d "$folder/appendonlydir" ] || { echo "backup: there is no $folder/appendonlydir (is appendonly on?)" >&2; exit 1; }
   # Two at a time would rewrite the file under each other's copy. The kernel releases the lock, however this script ends.
-  command -v flock > /dev/null || { echo 'backup: flock is missing (util-linux or busybox)' >&2; exit 1; }
-  command -v flock > /dev/null || { echo 'backup: flock is missing (util-linux or busybox)' >&2; exit 1; }
+  command -v flock > /dev/null || { echo 'backup: flock is missing (util-linux)' >&2; exit 1; }
   exec 9< "$folder/appendonlydir"
   flock -n 9 || { echo "backup: another backup of $folder is running" >&2; exit 1; }
   # A rewrite would delete files while they are copied.
