@@ -44,7 +44,7 @@ const SettingsSchema = Type.Object({
     default: '',
     pattern: '^((rediss?(\\+sentinel)?|unix)://.+)?$',
     description:
-      'Redis that holds the state (redis:, rediss:, unix: and the path of a socket, or redis+sentinel:, rediss+sentinel:); when empty, the gateway starts its own redis-server',
+      'Redis that holds the state (redis:, rediss:, unix:///run/redis.sock for a socket, or redis+sentinel:, rediss+sentinel:); when empty, the gateway starts its own redis-server',
   }),
   SENTINEL_PASSWORD: Type.String({
     default: '',
@@ -130,7 +130,7 @@ const SettingsSchema = Type.Object({
   }),
   TURN_URLS: Type.String({
     default: '',
-    pattern: `^(${TURN_URL}(,${TURN_URL})*)?$`,
+    pattern: `^(${TURN_URL}( *, *${TURN_URL})*)?$`,
     description:
       'TURN servers for browsers, comma-separated: turn:turn.example.com:3478?transport=udp, turns:…',
   }),
@@ -336,8 +336,10 @@ export function readSettings(
     const value = convert(text, schema);
     // One by one, because a validator reports only a few faults at once.
     const [fault] = Value.Errors(schema, value);
-    if (fault) wrong.set(name, `${name} ${describeFault(fault)} (${describe(schema)}).`);
-    else given[name] = value;
+    if (fault) {
+      const words = Type.IsBoolean(schema) ? 'must be true or false' : describeFault(fault);
+      wrong.set(name, `${name} ${words} (${describe(schema)}).`);
+    } else given[name] = value;
   }
   const settings = Value.Parse(SettingsSchema, Value.Default(SettingsSchema, { ...given }));
   const cores = shareOfCores(settings.PROCESSES);

@@ -33,7 +33,9 @@ export function openRooms(
     clock: new FrameClock(logOnceASecond(log, 'tick failed')),
     slices: new Slices((fault) => log.error({ err: fault }, 'room work failed')),
     iceServers: new IceServers(
-      settings.TURN_URLS.split(',').filter((url) => url !== ''),
+      settings.TURN_URLS.split(',')
+        .map((url) => url.trim())
+        .filter((url) => url !== ''),
       settings.TURN_SECRET,
       clock.wallMs,
     ),

@@ -23,7 +23,7 @@ const OPERATOR_KEY = 'operator-key-of-the-tests';
 const use = useGateway(
   {
     OPERATOR_KEY,
-    TURN_URLS: 'turn:turn.example.net:3478?transport=udp,turns:turn.example.net:5349',
+    TURN_URLS: 'turn:turn.example.net:3478?transport=udp, turns:turn.example.net:5349',
     TURN_SECRET: 'secret-of-the-turn-servers',
     RESUME_MS: '1000',
   },

@@ -36,6 +36,14 @@ describe('readSettings()', () => {
     expect(new Set(faults)).toEqual(new Set(Object.keys(wrong)));
   });
 
+  test('says what a setting of two values takes', () => {
+    for (const value of ['no', '0', 'TRUE']) {
+      expect(faultsOf({ DEMO_ACCOUNT: value })).toEqual([
+        expect.stringMatching(/^DEMO_ACCOUNT must be true or false \(.*\)\.$/),
+      ]);
+    }
+  });
+
   test('shares the cores out to the processes, and leaves a port to each of their media workers', () => {
     expect(readSettings({ PROCESSES: '64' })).toMatchObject({ MEDIA_WORKERS: 1, MIX_THREADS: 0 });
     const ports = { PROCESSES: '4', MEDIA_WORKERS: '2' };
@@ -110,6 +118,7 @@ test.each([
   'turn:turn.example.com:3478',
   'turns:turn.example.com:443?transport=tcp,turn:203.0.113.7:65535?transport=udp',
   'turn:[2001:db8::7]:3478',
+  'turn:turn.example.com, turn:other.example.com',
 ])('TURN_URLS=%s is taken', (urls) => {
   expect(faultsOf({ TURN_URLS: urls, TURN_SECRET })).toEqual([]);
 });
@@ -120,7 +129,6 @@ test.each([
   'turn:turn.example.com:70000',
   'turn:turn.example.com:0',
   'turn:turn.example.com,',
-  'turn:turn.example.com, turn:other.example.com',
 ])('TURN_URLS=%s, which browsers refuse, is refused', (urls) => {
   expect(faultsOf({ TURN_URLS: urls, TURN_SECRET })[0]).toMatch(/^TURN_URLS /);
 });
