@@ -56,6 +56,8 @@ export class WebRtcPeer implements Peer {
   readonly #routerRtpCapabilities: RtpCapabilities;
   readonly #rtpCapabilities: RtpCapabilities;
   readonly #consumers = new Map<string, ConsumerDescription>();
+  /** Ids of the consumers that it has not asked to resume yet. */
+  readonly #offers = new Set<string>();
   readonly #pending = new PendingConsumers<RoomProducer>((producer) =>
     this.#lease.room.doLater(() => this.#tryToConsume(producer)),
   );
@@ -263,6 +265,11 @@ export class WebRtcPeer implements Peer {
     this.#lease.room.mutedChanged(this);
   }
 
+  /** Returns true the first time that it is called for a consumer. */
+  takeOffer(consumerId: string): boolean {
+    return this.#offers.delete(consumerId);
+  }
+
   resumeConsumer(consumerId: string): Promise<void> {
     return this.#leg.resumeConsumer(consumerId);
   }
@@ -306,6 +313,7 @@ export class WebRtcPeer implements Peer {
     this.#isRestarted = true;
     this.#leg.close();
     this.#consumers.clear();
+    this.#offers.clear();
     this.#pending.clear();
     if (this.#prepared) this.#prepared.onLost();
     else this.#connection.notify({ type: 'media_restarted' });
@@ -373,6 +381,7 @@ export class WebRtcPeer implements Peer {
       rtp_parameters: consumer.rtpParameters,
     };
     this.#consumers.set(consumer.id, description);
+    this.#offers.add(consumer.id);
     this.#connection.notify({ type: 'new_consumer', ...description });
     return true;
   }
@@ -384,6 +393,7 @@ export class WebRtcPeer implements Peer {
 
   #consumerClosed(consumerId: string): void {
     this.#consumers.delete(consumerId);
+    this.#offers.delete(consumerId);
     this.#connection.notify({ type: 'consumer_closed', consumer_id: consumerId });
     this.#pending.ended();
   }

@@ -24,12 +24,12 @@ export const connectionRate = (messagesPerSecond: number): Rate => ({
 
 /**
  * Rate of text messages of all connections of an account to this process. The burst lets all of them arrive
- * at once, even as browsers, each with a join, two transports, a producer, and a consumer to resume for each
- * speaker.
+ * at once, even as browsers, each with a join, two transports and a producer. The consumers that it is offered are
+ * paid for by the producers of the others.
  */
 export const accountRate = (maxCcu: number): Rate => ({
   perSecond: 20 + maxCcu * 0.4,
-  burst: 100 + maxCcu * 16,
+  burst: 100 + maxCcu * 17,
 });
 
 /** Cost of a message in tokens, by the work that it causes. */
@@ -102,10 +102,12 @@ export class MessageBudget {
    * Charges a message. A client that sends one message at a time, each after the answer to the one before, is read
    * more slowly, and neither told nor closed.
    * @param idleMs time for which no message of the connection was waiting when it came; 0 if it came behind another one
+   * @param isPrepaid true if the account has paid for the work by another message: only the connection is charged
    */
-  charge(cost: number, idleMs: number, nowMs: number): Charge {
+  charge(cost: number, idleMs: number, nowMs: number, isPrepaid = false): Charge {
     const account = this.#account();
-    const accountWaitMs = account.waitMs(cost, nowMs);
+    const costOfAccount = isPrepaid ? 0 : cost;
+    const accountWaitMs = isPrepaid ? 0 : account.waitMs(cost, nowMs);
     const isAlone = idleMs > 0;
     const isRefused = accountWaitMs > MAX_ACCOUNT_WAIT_MS;
     const waitMs = Math.max(
@@ -117,7 +119,7 @@ export class MessageBudget {
     const isExceeding = waitMs > 0 && !isAlone;
     if (isExceeding) this.#over ??= { sinceMs: nowMs, isTold: false };
     this.#own.spend(cost, nowMs);
-    if (!isRefused) account.spend(cost, nowMs);
+    if (!isRefused) account.spend(costOfAccount, nowMs);
     const retryAfterMs = Math.ceil(
       Math.max(accountWaitMs, this.#own.waitMs(this.#rate.burst, nowMs)),
     );

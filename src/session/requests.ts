@@ -21,7 +21,7 @@ import { checkRoomName } from '../protocol/names.ts';
 import type { Presence } from './presence.ts';
 import type { ReadControl } from './read-gate.ts';
 import type { RequestLimits } from './request-limits.ts';
-import { handleWebRtcMessage } from './webrtc-messages.ts';
+import { handleWebRtcMessage, takeOffer } from './webrtc-messages.ts';
 
 /** Number of messages waiting for one that takes time (a join) from which the client is no longer read. */
 const MAX_WAITING = 64;
@@ -214,7 +214,9 @@ export class Requests {
 
   /** Charges a request, and waits until the budget covers it or it is refused; meanwhile the client is not read. */
   async #pay(message: ClientMessage, characters: number, idleMs: number): Promise<Charge> {
-    const charge = this.#budget.charge(costOf(message, characters), idleMs, performance.now());
+    const cost = costOf(message, characters);
+    const isPrepaid = takeOffer(this.#presence.browser, message);
+    const charge = this.#budget.charge(cost, idleMs, performance.now(), isPrepaid);
     const { waitMs, isToBeTold } = charge;
     if (isToBeTold) {
       const fault = overBudget('Too many messages; they are read more slowly.', charge);
@@ -249,12 +251,9 @@ export class Requests {
     if ('message' in request && request.message.type === 'leave') this.#audio.drainHeld();
   }
 
+  /** Resolves after a time, or when the connection has ended. */
   async #wait(ms: number): Promise<void> {
-    try {
-      await sleep(ms, undefined, { signal: this.#closing.signal });
-    } catch {
-      // Aborted, because the connection has ended.
-    }
+    await sleep(ms, undefined, { signal: this.#closing.signal }).catch(() => {});
   }
 
   async #handle(message: ClientMessage, onApplied: () => void): Promise<void> {

@@ -5,6 +5,13 @@ import type { ServerMessage } from '../protocol/messages.ts';
 type WebRtcMessage = Exclude<ClientMessage, { type: 'join' | 'leave' | 'configure' }>;
 
 /**
+ * Returns true for the first request of a browser to resume a consumer that it was offered. Producers have paid for it:
+ * where many browsers meet, each resumes one for each other.
+ */
+export const takeOffer = (browser: WebRtcPeer | undefined, message: ClientMessage): boolean =>
+  message.type === 'resume_consumer' && browser?.takeOffer(message.consumer_id) === true;
+
+/**
  * Handles the WebRTC requests of a browser in a room (docs/protocol.md §3).
  * @returns the answer
  * @throws {PartylineError} `bad_message`

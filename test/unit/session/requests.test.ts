@@ -3,11 +3,14 @@ import { expect, test } from 'vitest';
 import { DEFAULT_TIMINGS } from '../../../config/timings.ts';
 import { PartylineError } from '../../../src/protocol/errors.ts';
 import type { ServerMessage } from '../../../src/protocol/messages.ts';
+import type { WebRtcPeer } from '../../../src/rooms/webrtc-peer.ts';
 import type { ClientAudio } from '../../../src/session/client-audio.ts';
+import { accountRate, connectionRate, MessageBudget } from '../../../src/session/message-budget.ts';
 import type { Presence } from '../../../src/session/presence.ts';
 import { RequestLimits } from '../../../src/session/request-limits.ts';
 import { Requests } from '../../../src/session/requests.ts';
 import { FairScheduler } from '../../../src/session/turns.ts';
+import { TokenBucket } from '../../../src/token-bucket.ts';
 
 /** Longer than a slice of `FairScheduler`. */
 const LONG_MS = 6;
@@ -42,6 +45,7 @@ class ManualScheduler extends FairScheduler {
  * Requests of one connection of an account, which is in a room that it can only leave.
  * @param onLeave called for each request to leave
  * @param told is sent to the client
+ * @param browser is the client in its room; by default it is there over its WebSocket
  */
 function connect(
   limits: RequestLimits,
@@ -49,10 +53,11 @@ function connect(
   onLeave: () => void,
   told: ServerMessage[] = [],
   input = { mark: () => {}, passMark: () => {} },
+  browser?: Pick<WebRtcPeer, 'takeOffer' | 'resumeConsumer'>,
 ): Requests {
   const account = { id: accountId, plan: 'pro' };
   const socket = { isPaused: false, pause: () => {}, resume: () => {} };
-  const presence = { isClosed: false, leave: onLeave };
+  const presence = { isClosed: false, leave: onLeave, browser };
   const configure = ({ audio: format }: { audio?: string }) => {
     if (format === 'vinyl') throw new PartylineError('unsupported_audio', 'No vinyl.');
     return { type: 'configured' };
@@ -167,4 +172,22 @@ test('audio is held behind each request that may name a format, mute or leave, u
   requests.add({ type: 'configure', volume: { bob: 0 } }, 40);
   await done();
   expect(events).toEqual([]);
+});
+
+test('the account is not charged for the first request to resume a consumer, but for each further one', async () => {
+  const account = new TokenBucket(accountRate(5), 0);
+  const spent: number[] = [];
+  account.spend = (tokens) => spent.push(tokens);
+  const limits = openLimits();
+  const rate = connectionRate(20);
+  limits.openBudget = () =>
+    new MessageBudget(rate, new TokenBucket(rate, 0), () => account, DEFAULT_TIMINGS.budgets);
+  const offers = new Set(['c1', 'c2']);
+  const browser = { takeOffer: (id: string) => offers.delete(id), resumeConsumer: async () => {} };
+  const requests = connect(limits, 1, () => {}, [], undefined, browser);
+  for (const id of ['c1', 'c2', 'c1', 'c3']) {
+    requests.add({ type: 'resume_consumer', consumer_id: id }, 0);
+  }
+  await expect.poll(() => requests.waiting, { interval: 1 }).toBe(0);
+  expect(spent).toEqual([0, 0, 0.1, 0.1]);
 });
