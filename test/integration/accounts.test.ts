@@ -911,17 +911,26 @@ describe('tokens', () => {
 
   test('after rotate-token-key --now no token is good on any node, and who came with one is closed', async () => {
     const redis = await openRedis();
-    const [first, second] = await openNodes(2, {}, redis);
+    const [first, second] = await openNodes(2, { RESUME_MS: '60000' }, redis);
     const token = await tokenOf(first!, grant);
     const there = await connect(second!, withToken(token));
     await there.next('joined');
     const withKey = await enter(second!, 'bob');
+    const ofEve = await tokenOf(first!, { ...grant, peer: 'eve' });
+    const vanished = await connect(second!, withToken(ofEve, { peer: 'eve' }));
+    await vanished.next('joined');
+    vanished.vanish();
+    await eventually('its place is kept', () => second!.counts().sessions === 2);
+    const leaves = () => withKey.messages.filter(({ type }) => type === 'peer_left');
+    expect(leaves()).toEqual([]);
     const measureSlowness = await watchSlowness();
     expect(await accounts(redis, 'rotate-token-key', '--now')).toContain('invitations have ended');
     const withdrawnMs = performance.now();
     expect(await there.closed).toBe(4401);
     const tookMs = performance.now() - withdrawnMs;
     expect(tookMs).toBeLessThan(5000 * (await measureSlowness()));
+    const end = expect.objectContaining({ peer: 'eve', reason: 'unauthorized' });
+    await expect.poll(leaves).toContainEqual(end);
     for (const node of [first!, second!]) {
       const late = await connect(node, withToken(token));
       expect(await late.closed).toBe(4401);
