@@ -14,10 +14,60 @@ import { memoryRow, SECURITY_PAGE } from '../support/security-page.ts';
 
 /** Figures of SECURITY.md that follow from several budgets, worked out from their settings. */
 
+/** Cells of each row of the table of budgets. */
+const BUDGETS = (/^\| budget \|.*\n\|[-|]+\|\n((?:\|.*\n)+)/m.exec(SECURITY_PAGE)?.[1] ?? '')
+  .trimEnd()
+  .split('\n')
+  .map((row) => row.replace(/^\| | \|$/g, '').split(' | '));
+const SCOPES = [
+  'all nodes',
+  'connection',
+  'media worker',
+  'pair of nodes',
+  'peer and process',
+  'process',
+  'request',
+  'room',
+  'room and process',
+  'usage worker',
+];
+
+describe('each budget', () => {
+  const settings = Object.keys(readSettings({}));
+  /** Returns whether there are settings of a name, `…` at its end for any. */
+  const isSetting = (name: string) =>
+    name.endsWith('…')
+      ? settings.some((setting) => setting.startsWith(name.slice(0, -1)))
+      : settings.includes(name);
+
+  test('is told once, with its value, setting and scope', () => {
+    expect(BUDGETS.length).toBeGreaterThan(50);
+    expect(BUDGETS.filter((cells) => cells.length !== 4 || cells.includes(''))).toEqual([]);
+    const names = BUDGETS.map(([name]) => name);
+    expect(names).toEqual([...new Set(names)]);
+  });
+
+  test('has a setting that exists, or another reason for its value', () => {
+    const named = BUDGETS.flatMap((cells) => cells.join().match(/(?<=`)[A-Z]+_[A-Z_]*…?/g) ?? []);
+    expect(named.length).toBeGreaterThan(10);
+    expect(named.filter((name) => !isSetting(name))).toEqual([]);
+    const others = BUDGETS.map(([, , setting]) => setting!.replaceAll(/`[A-Z]+_[A-Z_]*…?`/g, ''))
+      .flatMap((rest) => rest.split(', '))
+      .filter((rest) => rest !== '');
+    const reasons = ['–', 'its plan', '`ulimit -n`', 'limits of the cgroup'];
+    expect(others.filter((reason) => !reasons.includes(reason))).toEqual([]);
+  });
+
+  test('has scopes of the list', () => {
+    const scopes = BUDGETS.flatMap((cells) => cells[3]!.split('; '));
+    const known = scopes.filter((scope) => SCOPES.includes(scope.replace(/^the \w+: /, '')));
+    expect(known).toEqual(scopes);
+  });
+});
+
 /** Returns the value of a budget in its table. */
 function valueOf(budget: string): string {
-  const row = SECURITY_PAGE.split('\n').find((line) => line.startsWith(`| ${budget} |`));
-  return row?.split(' | ')[1] ?? '';
+  return BUDGETS.find(([name]) => name === budget)?.[1] ?? '';
 }
 
 describe('rooms that an account opens', () => {
