@@ -26,7 +26,7 @@ export class MemoryTrim {
   #isTrimming = false;
   #notBeforeMs = -Infinity;
 
-  /** @param isShort returns whether the memory of this process, or of its cgroup, is short */
+  /** @param isShort returns whether the memory of this process, of its cgroup or of the machine is short */
   constructor(
     isShort: () => boolean,
     { trimEveryMs }: Pick<Timings['load'], 'trimEveryMs'>,

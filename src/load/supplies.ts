@@ -1,9 +1,9 @@
-import { fstatSync, readFileSync, statfsSync } from 'node:fs';
+import { existsSync, fstatSync, readFileSync, statfsSync } from 'node:fs';
 import { getHeapStatistics } from 'node:v8';
 import type { FastifyBaseLogger } from 'fastify';
 import { cgroupMeter } from './cgroup.ts';
 import { DescriptorCounter } from './descriptors.ts';
-import type { Supply } from './reserves.ts';
+import type { Supply, Usage } from './reserves.ts';
 
 const MB = 1e6;
 const STDOUT = 1;
@@ -71,6 +71,13 @@ export function suppliesOf(sources: SupplySources): Supply[] {
       reserveOf: shareOf(0.1, 32 * MB, 512 * MB),
     },
     {
+      resource: 'memory',
+      name: 'machine',
+      measure: () => usageOfMachine(),
+      // Less than of a cgroup, because other programs run on the machine, too: 50 MB of 1 GB.
+      reserveOf: shareOf(0.05, 32 * MB, 256 * MB),
+    },
+    {
       resource: 'threads',
       name: 'cgroup',
       measure: cgroupMeter('pids'),
@@ -120,6 +127,19 @@ function readDescriptorLimit(): number {
   const limits = readFileSync('/proc/self/limits', 'utf8');
   const [, soft = ''] = /^Max open files\s+(\S+)/m.exec(limits) ?? [];
   return soft === 'unlimited' ? Infinity : Number(soft);
+}
+
+/**
+ * Returns use and size of the machine's memory, in bytes; undefined if the kernel does not tell them. Caches that the kernel would give
+ * up count as free, swap as neither: sound stands still while the machine swaps.
+ * @param path file in the format of `/proc/meminfo`
+ */
+export function usageOfMachine(path = '/proc/meminfo'): Usage | undefined {
+  const text = existsSync(path) ? readFileSync(path, 'utf8') : '';
+  const bytesOf = (name: string) =>
+    1024 * Number(new RegExp(`^${name}: +(\\d+) kB$`, 'm').exec(text)?.[1]);
+  const [limit, available] = [bytesOf('MemTotal'), bytesOf('MemAvailable')];
+  return limit > 0 && available >= 0 ? { used: Math.max(0, limit - available), limit } : undefined;
 }
 
 /** Returns use and size of the disk on which a file is, in bytes available to this user. */

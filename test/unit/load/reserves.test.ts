@@ -7,13 +7,27 @@ import { DEFAULT_TIMINGS } from '../../../config/timings.ts';
 import { counters } from '../../../src/counters.ts';
 import { cgroupMeter } from '../../../src/load/cgroup.ts';
 import { Reserves, type Supply } from '../../../src/load/reserves.ts';
-import { shareOf, suppliesOf } from '../../../src/load/supplies.ts';
+import {
+  shareOf,
+  type SupplySources,
+  suppliesOf,
+  usageOfMachine,
+} from '../../../src/load/supplies.ts';
 import { PartylineError } from '../../../src/protocol/errors.ts';
 import { noteShortage, type Resource, resourceOf, RESOURCES } from '../../../src/resources.ts';
 import { silentLog } from '../../support/gateway.ts';
 
 const SAMPLE_MS = DEFAULT_TIMINGS.load.sampleEveryMs;
 const NO_FAULTS = { descriptors: 0, memory: 0, threads: 0, ports: 0, disk: 0 };
+/** Sources of a process that has nothing open. */
+const NOTHING: SupplySources = {
+  onFreeDescriptors: () => {},
+  mediaWorkerPids: () => [],
+  rtc: { countTaken: () => 0, ports: 1 },
+  pipes: { count: () => 0, ports: 10 },
+  rooms: { count: () => 0, ports: 20 },
+  dataDir: undefined,
+};
 const fault = (code: string, syscall?: string) => Object.assign(new Error(code), { code, syscall });
 
 describe('Reserves', () => {
@@ -222,6 +236,54 @@ describe('cgroupMeter()', () => {
   });
 });
 
+describe('usageOfMachine()', () => {
+  let folder: string;
+  beforeEach(async () => (folder = await mkdtemp(join(tmpdir(), 'partyline-meminfo-'))));
+  afterEach(() => rm(folder, { recursive: true }));
+
+  const ofText = async (text: string) => {
+    const path = join(folder, 'meminfo');
+    await writeFile(path, text);
+    return usageOfMachine(path);
+  };
+  const meminfo = (totalKb: number, availableKb: number) =>
+    `MemTotal:       ${totalKb} kB\nMemFree:          10 kB\nMemAvailable:   ${availableKb} kB\nSwapFree:  99 kB\n`;
+
+  test('counts what the kernel would take back as free, and no swap', async () => {
+    expect(await ofText(meminfo(1000, 400))).toEqual({ used: 600 * 1024, limit: 1000 * 1024 });
+    expect(await ofText(meminfo(1000, 1001))).toEqual({ used: 0, limit: 1000 * 1024 });
+  });
+
+  test('is undefined where the kernel does not tell it', async () => {
+    expect(await ofText('MemTotal:       1000 kB\nMemFree:         400 kB\n')).toBe(undefined);
+    expect(await ofText('MemAvailable:   1000 kB\n')).toBe(undefined);
+    expect(usageOfMachine(join(folder, 'none'))).toBe(undefined);
+  });
+
+  test.each([
+    // Total and available memory, MB.
+    [1000, 300, false],
+    [1000, 60, false],
+    [1000, 45, true],
+    [500, 100, false],
+    [500, 30, true],
+    [64_000, 300, false],
+    [64_000, 250, true],
+  ])('of a machine of %i MB with %i MB available: short is %s', (total, available, isShort) => {
+    const usage = { used: (total - available) * 1e6, limit: total * 1e6 };
+    const machine = suppliesOf(NOTHING).find(({ name }) => name === 'machine')!;
+    const reserves = new Reserves(
+      silentLog,
+      DEFAULT_TIMINGS.load,
+      [{ ...machine, measure: () => usage }],
+      { ...NO_FAULTS },
+    );
+    reserves.sample();
+    reserves.close();
+    expect(reserves.describe().memory.isShort).toBe(isShort);
+  });
+});
+
 test('suppliesOf() measures this process: what it opens is counted', () => {
   const supplies = suppliesOf({
     onFreeDescriptors: () => {},
@@ -238,6 +300,11 @@ test('suppliesOf() measures this process: what it opens is counted', () => {
   for (const file of files) closeSync(file);
   // Other files of this process may be closed meanwhile.
   expect(after.used - before.used).toBeGreaterThanOrEqual(5);
+  expect(supplies.filter(({ resource }) => resource === 'memory').map(({ name }) => name)).toEqual([
+    'heap',
+    'cgroup',
+    'machine',
+  ]);
   const usages = supplies.map(({ resource, name, measure: look }) => ({
     name: `${resource}: ${name}`,
     usage: look(),
