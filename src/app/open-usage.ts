@@ -1,9 +1,11 @@
+import type { Account } from '../accounts/accounts.ts';
 import { startUsageWorker } from '../children/usage-worker-process.ts';
 import { CcuLeases } from '../usage/ccu-leases.ts';
 import { LastUsage } from '../usage/last-usage.ts';
 import { Meter } from '../usage/meter.ts';
 import { Quota } from '../usage/quota.ts';
 import { RecentUsage } from '../usage/recent-usage.ts';
+import { roomCountsWithin } from '../usage/room-counts.ts';
 import { UsageReporter } from '../usage/usage-reporter.ts';
 import { UsageStore } from '../usage/usage-store.ts';
 import { Webhooks } from '../webhooks/webhooks.ts';
@@ -27,7 +29,8 @@ export async function openUsage(
   // Beyond this the node stood still: others took it for dead, and its peers may have been on
   // another node.
   const longestStepMs = timings.usage.writeEveryMs + timings.nodes.deadAfterMs;
-  const meter = new Meter(clock, longestStepMs);
+  const mayCount = roomCountsWithin((accountId) => accountOf(clients, accountId));
+  const meter = new Meter(clock, longestStepMs, mayCount);
   const last = new LastUsage(store, settings.DATA_DIR, log, timings.usage);
   await last.writeLeft(clock.wallMs());
   const webhooks = opened.adopt(
@@ -53,6 +56,12 @@ export async function openUsage(
     (part) => part.close(),
   );
   return { store, last, recent, meter, webhooks, quota, leases };
+}
+
+/** Returns an account, if it has a client or a kept place here. */
+function accountOf({ sessions, places }: Clients, accountId: number): Account | undefined {
+  const [session] = sessions.of(accountId);
+  return session?.account ?? places.of(accountId)[0]?.place.account;
 }
 
 type Clock = Store['clock'];
@@ -88,14 +97,13 @@ export function openReporter(
   { log, timings, opened }: Opening,
   { clock }: Store,
   usage: UsageParts,
-  { sessions, places }: Clients,
+  clients: Clients,
 ): void {
   const { recent, quota } = usage;
   const onTotal = (accountId: number, monthMs: number, wallMs: number) => {
     // A peer that joins right after the quota ran out must be told as well.
     recent.learn(accountId, wallMs, monthMs);
-    const [session] = sessions.of(accountId);
-    const account = session?.account ?? places.of(accountId)[0]?.place.account;
+    const account = accountOf(clients, accountId);
     if (account) quota.update(accountId, account.plan, monthMs, wallMs);
   };
   opened.adopt(new UsageReporter({ ...usage, clock }, log, onTotal, timings.usage), (part) =>

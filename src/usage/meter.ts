@@ -48,16 +48,20 @@ type MeteredRoom = {
 };
 
 type MeteredAccount = {
+  id: number;
   rooms: Map<string, MeteredRoom>;
   /** Number of counts, in all and by writer and minute. */
   size: number;
   sizes: Map<string, number>;
 };
 
+const ALWAYS = (_accountId: number, _nowMs: number) => true;
+
 /** Meters the time of peers in named rooms. Pure: it keeps no timer, and writes nowhere. */
 export class Meter {
   readonly #clock: MeterClock;
   readonly #longestStepMs: number;
+  readonly #mayCount: (accountId: number, nowMs: number) => boolean;
   readonly #accounts = new Map<number, MeteredAccount>();
   #writer = randomUUID();
   #latestWallMs = 0;
@@ -65,10 +69,12 @@ export class Meter {
   /**
    * @param longestStepMs longest step of time that is counted: a process that stood still for longer has peers that may have
    *   been on another node meanwhile
+   * @param mayCount returns true if a further room of an account may be counted separately at a time, ms of the monotonic clock
    */
-  constructor(clock: MeterClock, longestStepMs: number) {
+  constructor(clock: MeterClock, longestStepMs: number, mayCount = ALWAYS) {
     this.#clock = clock;
     this.#longestStepMs = longestStepMs;
+    this.#mayCount = mayCount;
   }
 
   /** Counts a peer of a room from now on, until the returned function is called; further calls have no effect. */
@@ -187,6 +193,7 @@ export class Meter {
 
   #roomOf(accountId: number, room: string): MeteredRoom {
     const account = this.#accounts.get(accountId) ?? {
+      id: accountId,
       rooms: new Map(),
       size: 0,
       sizes: new Map(),
@@ -254,7 +261,8 @@ export class Meter {
     if (known) return known;
     const { account } = room;
     const size = account.sizes.get(key) ?? 0;
-    if (size >= MAX_ROOMS_A_MINUTE || account.size >= MAX_COUNTS_OF_ACCOUNT) {
+    const isFull = size >= MAX_ROOMS_A_MINUTE || account.size >= MAX_COUNTS_OF_ACCOUNT;
+    if (isFull || !this.#mayCount(account.id, this.#clock.monotonicMs())) {
       const others = account.rooms.get(OTHER_ROOMS) ?? this.#addRoom(account, OTHER_ROOMS);
       const count = others.minuteCounts.get(key) ?? this.#addCount(others, key, place);
       count.peakPeers = Math.max(count.peakPeers, sizeOf(room));

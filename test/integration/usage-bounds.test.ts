@@ -1,6 +1,8 @@
 import { randomUUID } from 'node:crypto';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { DEFAULT_TIMINGS } from '../../config/timings.ts';
+import { AccountBudgets } from '../../src/accounts/account-budgets.ts';
+import { PLANS } from '../../src/accounts/plans.ts';
 import { MAX_SETTINGS_BYTES } from '../../src/session/audio-settings.ts';
 import {
   hourRecordsKey,
@@ -16,6 +18,8 @@ import type { Redis } from '../../src/store/redis.ts';
 import { CcuLeases } from '../../src/usage/ccu-leases.ts';
 import { MAX_ROOMS_A_MINUTE, OTHER_ROOMS } from '../../src/usage/meter.ts';
 import { reportUsage } from '../../src/usage/report.ts';
+import { roomCountRate } from '../../src/usage/room-counts.ts';
+import type { TokenBucket } from '../../src/token-bucket.ts';
 import { left, type WebhookEvent } from '../../src/webhooks/events.ts';
 import { WebhookStore } from '../../src/webhooks/webhook-store.ts';
 import { silentLog } from '../support/gateway.ts';
@@ -23,7 +27,7 @@ import { memoryRow } from '../support/security-page.ts';
 import { ACCOUNT, collectReport, count, NOW_MS, usageIn } from '../support/usage.ts';
 import { useStack } from '../support/use-stack.ts';
 
-const { openRedis, openStore } = useStack();
+const { openRedis, openStore, openGateway, createAccount, enter } = useStack();
 
 test.each([
   ['hours', { hours: 50, minutes: 1e6 }],
@@ -98,6 +102,29 @@ test('a minute with too many rooms, closed again once its day is full, counts ea
   await close(minute);
   expect(await monthMs()).toBe(closedMs + 7000);
   await check(closedMs + 7000);
+});
+
+test('a free account whose budget of rooms is used up has one record for the rest', async () => {
+  const redis = await openRedis();
+  const gateway = await openGateway({ REDIS_URL: redis.url }, { usage: { writeEveryMs: 100 } });
+  const { apiKey } = await createAccount(redis, 'free');
+  const budgets = vi.spyOn(AccountBudgets.prototype, 'of');
+  const client = await enter({ url: gateway.url, apiKey }, 'ada', { room: 'a' });
+  const { burst } = roomCountRate(PLANS.free.maxCcu);
+  // One room has been taken. The rest would take a client half a minute.
+  const buckets = budgets.mock.results.map(({ value }) => value as TokenBucket);
+  budgets.mockRestore();
+  const ofRooms = buckets.find((each) => Math.floor(each.balance(performance.now())) === burst - 1);
+  ofRooms!.spend(2 * burst, performance.now());
+  await client.ask({ type: 'join', room: 'b' }, 'joined');
+  await client.ask({ type: 'join', room: 'c' }, 'joined');
+  const namesOf = async () => {
+    const headers = { authorization: `Bearer ${apiKey}` };
+    const response = await fetch(`${gateway.url}/api/usage?granularity=day`, { headers });
+    const { records } = (await response.json()) as { records: { room: string }[] };
+    return records.map(({ room }) => room).toSorted();
+  };
+  await expect.poll(namesOf).toEqual([OTHER_ROOMS, 'a']);
 });
 
 describe('"In Redis" of the section "Memory of Redis" in SECURITY.md', () => {

@@ -9,6 +9,7 @@ import { checkName } from '../../src/protocol/names.ts';
 import { MAX_SETTINGS_BYTES, serializeSettings } from '../../src/session/audio-settings.ts';
 import { accountRate, costOf } from '../../src/session/message-budget.ts';
 import { MAX_RECORDS_A_DAY, MAX_ROOMS_A_MINUTE } from '../../src/usage/meter.ts';
+import { roomCountRate } from '../../src/usage/room-counts.ts';
 import { left } from '../../src/webhooks/events.ts';
 import { memoryRow, SECURITY_PAGE } from '../support/security-page.ts';
 
@@ -109,6 +110,20 @@ describe('rooms that an account opens', () => {
     expect(inAMinute).toBeLessThanOrEqual(wantedPerMinute);
     expect(inAMinute).toBeGreaterThanOrEqual(wantedPerMinute - 2);
   });
+});
+
+test('rooms that are counted separately follow from the rates of the plans', () => {
+  const rates = Object.values(PLANS).map(({ maxCcu }) => roomCountRate(maxCcu));
+  const [atOnce, perMinute] = [
+    rates.map(({ burst }) => burst),
+    rates.map(({ perSecond }) => Math.round(60 * perSecond)),
+  ].map((counts) => {
+    const [free, starter, pro] = counts.map((count) => Math.min(count, MAX_ROOMS_A_MINUTE));
+    return `${free}, ${starter} or ${pro}`;
+  });
+  expect(valueOf('rooms of an account that are counted separately in a minute')).toContain(
+    `${atOnce} at once (free, starter, pro), then ${perMinute} a minute;`,
+  );
 });
 
 test('consumers of a room follow from those of a browser and the connections of an account', () => {
@@ -219,6 +234,13 @@ describe('memory of Redis', () => {
     expect(Math.max(...atMost.map(({ records }) => records))).toBe(4 * aMonth);
     expect(SECURITY_PAGE).toContain(
       `${(4 * aMonth * minutes.inRedis) / 1e9} GB: ${daysKept} days may touch five months, but use up no more than four`,
+    );
+    const { burst, perSecond } = roomCountRate(PLANS.free.maxCcu);
+    // All other rooms have one record a minute.
+    const ofProcess = burst + perSecond * 86_400 + MINUTES_A_DAY;
+    const inAll = (ofProcess * daysKept * minutes.inRedis) / 1e9;
+    expect(SECURITY_PAGE).toContain(
+      `${ofProcess.toLocaleString('en')} minute records a day to these, ${inAll.toFixed(1)} GB in ${daysKept} days`,
     );
     const ofStarter = PLANS.starter.minutesPerMonth * 60_000;
     expect(ofStarter).toBeGreaterThan(minutes.number * 31);

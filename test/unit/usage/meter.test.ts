@@ -261,6 +261,28 @@ describe('Meter', () => {
     expect(meter.take().map(({ room }) => room)).toEqual(['next minute']);
   });
 
+  test('a room that may not be counted separately counts among the others, once there is a count again by itself', () => {
+    const clock = new HandClock('2026-11-21T08:13:00Z');
+    let counts = 2;
+    const asked: unknown[] = [];
+    const meter = new Meter(clock, LONGEST_STEP_MS, (...account) => {
+      asked.push(account);
+      counts -= 1;
+      return counts >= 0;
+    });
+    for (const room of ['a', 'b', 'c', 'd']) meter.enter(7, room, 'websocket');
+    expect(asked).toEqual(Array.from({ length: 4 }, () => [7, 0]));
+    clock.pass(5000);
+    const timesOf = (taken: MinuteCount[]) =>
+      Object.fromEntries(taken.map(({ room, websocketMs }) => [room, websocketMs]));
+    const first = meter.take();
+    expect(timesOf(first)).toEqual({ a: 5000, b: 5000, [OTHER_ROOMS]: 10_000 });
+    meter.written(first);
+    counts = 1;
+    clock.pass(5000);
+    expect(timesOf(meter.take())).toEqual({ a: 10_000, b: 10_000, c: 5000, [OTHER_ROOMS]: 15_000 });
+  });
+
   test('while nothing can be written, counts of ever new rooms are bounded', () => {
     const clock = new HandClock('2026-11-21T08:00:00Z');
     const meter = new Meter(clock, LONGEST_STEP_MS);
