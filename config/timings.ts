@@ -213,7 +213,7 @@ const TimingsSchema = Type.Object(
       idleMs: ms(90_000, 'Silence after which a connection that is no WebSocket is closed'),
       summaryEveryMs: ms(
         60_000,
-        'Interval at which the log sums up requests: refused ones, and those of accounts with many',
+        'Interval at which the log sums up requests and lines about clients: refused ones, and those of accounts with many',
       ),
     }),
     budgets: durations({

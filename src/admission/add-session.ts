@@ -30,7 +30,8 @@ export function addSession(
   const { socket, stream, query, credentials } = client;
   const { sessionId, connectionId } = ids;
   const { account, keyId, signedBy } = credentials;
-  const log = client.log.child({ account: account.id, peer: query.peer, session: sessionId });
+  const fields = { account: account.id, peer: query.peer, session: sessionId };
+  const log = parts.clientLog.of(account, client.log.child(fields));
   const saveSettings = settingsWriter(ids, lease, parts, log);
   const reporter = placeReporter(client, ids, lease, parts, log);
   const onClosed: SessionParts['onClosed'] = (reason, { mayComeBack, place, settings }) => {

@@ -14,6 +14,7 @@ import type { CcuLeases } from '../usage/ccu-leases.ts';
 import type { Quota } from '../usage/quota.ts';
 import type { RecentUsage } from '../usage/recent-usage.ts';
 import type { AccountWatch } from './account-watch.ts';
+import type { ClientLog } from './client-log.ts';
 import type { Drain } from './drain.ts';
 import type { HandoverTargets } from './handed-over-client.ts';
 import type { PeerTakeover } from './peer-takeover.ts';
@@ -45,6 +46,7 @@ export type SessionOpeningParts = {
   requestLimits: RequestLimits;
   /** Limit of the connections that each account opens. */
   connections: ConnectionBudget;
+  clientLog: ClientLog;
   codecs: LoadedCodecs;
   timings: Timings['sessions'];
   /** Other gateway processes of this group; undefined if there are none. */

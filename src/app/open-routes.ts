@@ -22,6 +22,7 @@ import { registerWebhookRoute } from '../http/webhook-route.ts';
 import type { Reserves } from '../load/reserves.ts';
 import { Operator } from '../operator/operator.ts';
 import type { RoomRegistry } from '../rooms/registry.ts';
+import { ClientLog } from '../admission/client-log.ts';
 import type { PeerTakeover } from '../admission/peer-takeover.ts';
 import { kick } from '../admission/kick.ts';
 import { mute } from '../admission/mute.ts';
@@ -140,15 +141,17 @@ async function registerRest(
 type ClientLimits = {
   connections: ConnectionBudget;
   requestLimits: RequestLimits;
+  clientLog: ClientLog;
   checkLoad: () => void;
 };
 
 const openLimits = (
-  { settings, timings }: Opening,
+  { settings, timings, log, opened }: Opening,
   { load, reserves }: RouteParts,
 ): ClientLimits => ({
   connections: new ConnectionBudget(timings.budgets.blockMs),
   requestLimits: new RequestLimits(settings.MESSAGES_PER_SECOND, timings.budgets),
+  clientLog: opened.adopt(new ClientLog(log, timings.http.summaryEveryMs), (part) => part.close()),
   checkLoad: () => {
     load.monitor.check();
     reserves.check();

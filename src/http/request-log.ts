@@ -1,34 +1,40 @@
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify';
 
-/** Number of requests of a sender within an interval that are logged one by one (two lines each: begin and end). */
-const LOGGED_SINGLY = 60;
+/**
+ * Number of requests of a sender within an interval that are logged one by one (two lines each: begin and end): those that begin a session,
+ * of which all clients of an account may send one at once, and all others.
+ */
+const LOGGED_SINGLY = { sessions: 600, others: 60 };
+/** Status of a request that begins the session of a WebSocket. */
+const UPGRADED = 101;
 
 /** Sender of an authenticated request: the id of an account, or the operator. */
 export type Sender = number | 'operator';
 
 /** Requests of a sender within an interval. */
 type Requests = {
-  /** Number of requests that have begun, without those that are always logged one by one. */
-  begun: number;
-  /** Number of answered requests that were not logged one by one, by status. */
+  /** Numbers of requests that have begun, without those that are always logged one by one. */
+  begun: Record<keyof typeof LOGGED_SINGLY, number>;
+  /** Number of answered requests and upgrades that were not logged one by one, by status. */
   further: Record<string, number>;
 };
 
-/** Routes of which a POST begins a session. The number of such requests is limited by the budget of connections, so they cannot fill the log. */
+/** Routes of which a POST begins a session. */
 const BEGINS_SESSION = new Set(['/whip/:room', '/whep/:room']);
 
 /** Methods of requests that change nothing. */
 const READS = new Set(['GET', 'HEAD']);
 
-/** True for a request that is always logged one by one: it begins a session, or the operator changes something. */
-function isSingle({ ws, method, routeOptions }: FastifyRequest, sender: Sender): boolean {
-  if (ws || (sender === 'operator' && !READS.has(method))) return true;
-  return method === 'POST' && BEGINS_SESSION.has(routeOptions.url ?? '');
-}
+/** True for a request that is always logged one by one: the operator changes something. */
+const isChange = ({ method }: FastifyRequest, sender: Sender) =>
+  sender === 'operator' && !READS.has(method);
+
+const beginsSession = ({ ws, method, routeOptions }: FastifyRequest) =>
+  ws || (method === 'POST' && BEGINS_SESSION.has(routeOptions.url ?? ''));
 
 /**
  * Logs the requests of authenticated clients: the first ones of a sender within an interval one by one, the others as one line per
- * interval. An account may send 15,000 a minute, whose lines would fill a disk in days. Beginnings of sessions, changes by the operator
+ * interval. An account may send 15,000 a minute, whose lines would fill a disk in days. Changes by the operator
  * and answers with 500 are always logged one by one.
  */
 export class RequestLog {
@@ -44,10 +50,14 @@ export class RequestLog {
   }
 
   begin(request: FastifyRequest, sender: Sender): void {
-    if (!isSingle(request, sender)) {
-      const requests = this.#requestsOf(sender);
-      requests.begun += 1;
-      if (requests.begun > LOGGED_SINGLY) return;
+    if (!isChange(request, sender)) {
+      const { begun } = this.#requestsOf(sender);
+      const kind = beginsSession(request) ? 'sessions' : 'others';
+      begun[kind] += 1;
+      if (begun[kind] > LOGGED_SINGLY[kind]) {
+        if (request.ws) this.#countFurther(sender, UPGRADED);
+        return;
+      }
     }
     this.#isLogged.add(request);
     request.log.info({ req: request }, 'incoming request');
@@ -62,8 +72,7 @@ export class RequestLog {
       request.log.info({ req: request, res, elapsedMs }, 'request completed');
       return;
     }
-    const { further } = this.#requestsOf(sender);
-    further[statusCode] = (further[statusCode] ?? 0) + 1;
+    this.#countFurther(sender, statusCode);
   }
 
   close(): void {
@@ -71,8 +80,16 @@ export class RequestLog {
     this.#flush();
   }
 
+  #countFurther(sender: Sender, statusCode: number): void {
+    const { further } = this.#requestsOf(sender);
+    further[statusCode] = (further[statusCode] ?? 0) + 1;
+  }
+
   #requestsOf(sender: Sender): Requests {
-    const requests = this.#requests.get(sender) ?? { begun: 0, further: {} };
+    const requests = this.#requests.get(sender) ?? {
+      begun: { sessions: 0, others: 0 },
+      further: {},
+    };
     this.#requests.set(sender, requests);
     return requests;
   }

@@ -32,6 +32,7 @@ export type WhipServiceParts = Pick<
   | 'rooms'
   | 'sessions'
   | 'checkLoad'
+  | 'clientLog'
   | 'connections'
   | 'drain'
   | 'accountWatch'
@@ -297,7 +298,9 @@ export class WhipService {
   ): Promise<Created> {
     const { takeover, connections, drain, metrics, places, sessions, timings } = this.#parts;
     const { credentials, peer: name, room } = request;
-    const log = this.#parts.log.child({ account: credentials.account.id, peer: name, room });
+    const { account } = credentials;
+    const fields = { account: account.id, peer: name, room };
+    const log = this.#parts.clientLog.of(account, this.#parts.log.child(fields));
     try {
       drain.check();
       takeover.checkNewest(holder, order);

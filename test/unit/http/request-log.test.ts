@@ -4,11 +4,11 @@ import { RequestLog } from '../../../src/http/request-log.ts';
 
 const info = vi.fn<(fields: object, message: string) => void>();
 const log = { info } as unknown as FastifyBaseLogger;
-const requestWith = (method: string) =>
+const requestWith = (method: string, url = '/api/admin/stats', ws = false) =>
   ({
     method,
-    ws: null,
-    routeOptions: { url: '/api/admin/stats' },
+    ws,
+    routeOptions: { url },
     log,
   }) as unknown as FastifyRequest;
 
@@ -33,3 +33,31 @@ test.each([
   expect(info).toHaveBeenCalledTimes(lines);
   expect(info.mock.lastCall).toEqual(last);
 });
+
+test.each([
+  ['GET', '/ws', true, 600, '101'],
+  ['POST', '/whip/:room', false, 1200, '201'],
+  ['POST', '/whep/:room', false, 1200, '201'],
+])(
+  'beginnings of sessions by %s %s: those of 500 clients at once are logged singly, of more the rest is one line',
+  (method, url, isUpgrade, lines, status) => {
+    const requests = new RequestLog(log, 60_000);
+    const begin = (times: number) => {
+      for (let sent = 0; sent < times; sent += 1) {
+        const request = requestWith(method, url, isUpgrade);
+        requests.begin(request, 7);
+        requests.end(request, 7, Number(status), 1);
+      }
+    };
+    begin(500);
+    expect(info).toHaveBeenCalledTimes((lines / 600) * 500);
+    begin(2500);
+    expect(info).toHaveBeenCalledTimes(lines);
+    // Other requests of the account are counted apart.
+    requests.begin(requestWith('GET', '/api/me'), 7);
+    expect(info).toHaveBeenCalledTimes(lines + 1);
+    requests.close();
+    const summary = [{ account: 7, completed: { [status]: 2400 } }, 'further requests completed'];
+    expect(info.mock.lastCall).toEqual(summary);
+  },
+);
