@@ -17,6 +17,8 @@ const MAX_UNREAD_BYTES = 1 << 18;
 const MAX_TAG_BYTES = 1 << 20;
 /** Maximum packets per second, and at once: the shortest last 2.5 ms, and after a stall those of 8 s arrive at once. */
 const PACKETS = { perSecond: 600, burst: 4000 };
+/** Number of packets beyond {@link PACKETS} that are read from messages that had been received: those of a second. */
+const MAX_PACKET_DEBT = 600;
 
 /** Ingest of Opus in Ogg or WebM: extracts the packets from messages that are cut anywhere. */
 export class ContainerIngest implements Ingest {
@@ -28,14 +30,14 @@ export class ContainerIngest implements Ingest {
   /** Number of bytes of tags since the last packet. */
   #tagBytes = 0;
   readonly #recordings: StreamBudget;
-  readonly #packetBudget = new StreamBudget(PACKETS, 'Packets are more than any sound needs.');
+  readonly #packetBudget: StreamBudget;
   #atMs = 0;
   #isClosed = false;
 
   /**
    * @param packets receives the Opus packets; closed with this ingest
-   * @param onFault called once, when the stream cannot be read (`unsupported_audio`) or begins again too often (`rate_limited`)
-   * @param onOver called when it begins again more often than its budget allows; absent if it is refused at once
+   * @param onFault called once, when the stream cannot be read (`unsupported_audio`), begins again too often or has too many packets (`rate_limited`)
+   * @param onOver called when it begins again more often, or has more packets, than its budget allows; absent if it is refused at once
    */
   constructor(
     container: Container,
@@ -44,6 +46,8 @@ export class ContainerIngest implements Ingest {
     onOver?: (overdraft: StreamOverdraft) => void,
   ) {
     this.#recordings = new StreamBudget(RECORDINGS, TOO_MANY_RECORDINGS, onOver);
+    const tooMany = 'Packets are more than any sound needs.';
+    this.#packetBudget = new StreamBudget(PACKETS, tooMany, onOver, MAX_PACKET_DEBT);
     this.#container = container;
     this.#packets = packets;
     this.#onFault = onFault;

@@ -36,22 +36,30 @@ export class StreamBudget {
   readonly #rate: Rate;
   readonly #message: string;
   readonly #onOver: ((overdraft: StreamOverdraft) => void) | undefined;
+  readonly #maxDebt: number;
   #bucket: TokenBucket | undefined;
   #overSinceMs: number | undefined;
 
   /**
    * @param message text of the error to the client when the budget is exceeded
-   * @param onOver called for each recording or head over the budget, which is read all the same; absent if the first one is refused
+   * @param onOver called for each recording, head or packet over the budget, which is read all the same; absent if the first one is refused
+   * @param maxDebt number of those over the budget after which the next one is refused
    */
-  constructor(rate: Rate, message: string, onOver?: (overdraft: StreamOverdraft) => void) {
+  constructor(
+    rate: Rate,
+    message: string,
+    onOver?: (overdraft: StreamOverdraft) => void,
+    maxDebt = rate.burst,
+  ) {
     this.#rate = rate;
     this.#message = message;
     this.#onOver = onOver;
+    this.#maxDebt = maxDebt;
   }
 
   /**
-   * Counts one recording or head.
-   * @throws {PartylineError} `rate_limited` if the budget has been exceeded for 5 s, or by as much as it has at once
+   * Counts one recording, head or packet.
+   * @throws {PartylineError} `rate_limited` if the budget has been exceeded for 5 s, or by more than `maxDebt`
    */
   spend(nowMs: number): void {
     const { burst } = this.#rate;
@@ -66,7 +74,7 @@ export class StreamBudget {
     const fault = new PartylineError('rate_limited', this.#message, { retryAfterMs });
     const isFirst = this.#overSinceMs === undefined;
     this.#overSinceMs ??= nowMs;
-    const isLast = nowMs - this.#overSinceMs >= MAX_OVER_MS || before < -burst;
+    const isLast = nowMs - this.#overSinceMs >= MAX_OVER_MS || before < -this.#maxDebt;
     if (isLast || !this.#onOver) throw fault;
     this.#bucket.spend(1, nowMs);
     const readable = Math.max(1, burst * READABLE);

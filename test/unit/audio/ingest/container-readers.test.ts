@@ -5,6 +5,7 @@ import type { Container } from '../../../../src/audio/format.ts';
 import { ContainerIngest } from '../../../../src/audio/ingest/container-ingest.ts';
 import type { ContainerReader, PacketSink } from '../../../../src/audio/ingest/container-reader.ts';
 import { OggReader } from '../../../../src/audio/ingest/ogg-reader.ts';
+import type { StreamOverdraft } from '../../../../src/audio/ingest/stream-budget.ts';
 import { WebmReader } from '../../../../src/audio/ingest/webm-reader.ts';
 import { oggOpus, opusHead, webmOpus } from '../../../support/containers.ts';
 
@@ -124,13 +125,14 @@ test.each<[string, Buffer[], unknown[]]>([
   expect(faults).toEqual(expected);
 });
 
-function openIngest(container: Container) {
+function openIngest(container: Container, onOver?: (overdraft: StreamOverdraft) => void) {
   const faults: unknown[] = [];
   const packets: Buffer[] = [];
   const ingest = new ContainerIngest(
     container,
     { push: (packet) => void packets.push(packet), skip: () => {}, close: () => {} },
     (fault) => faults.push(fault),
+    onOver,
   );
   return { ingest, faults, packets };
 }
@@ -151,6 +153,57 @@ describe('ContainerIngest.push() of recordings', () => {
     }
     expect(faults).toEqual([]);
     expect(packets).toHaveLength(100 * PACKETS.length);
+  });
+});
+
+describe('ContainerIngest.push() of more packets than any sound needs', () => {
+  /** The shortest packets of CELT, of 2.5 ms. */
+  const pagesOf = (packets: number) =>
+    oggOpus(
+      Array.from({ length: packets }, () => Buffer.of(0xe0, 1)),
+      2.5,
+      { packetsPerPage: 250 },
+    );
+  const openWatched = () => {
+    const overs: StreamOverdraft[] = [];
+    return { ...openIngest('ogg_opus', (overdraft) => overs.push(overdraft)), overs };
+  };
+
+  test('8 s of the shortest that come at once after a stall: all are read, and nothing is told', () => {
+    const { ingest, faults, packets, overs } = openWatched();
+    for (const chunk of pagesOf(3200)) ingest.push(chunk, 0);
+    for (const chunk of pagesOf(400)) ingest.push(chunk, 1000);
+    expect([packets.length, overs, faults]).toEqual([3600, [], []]);
+  });
+
+  test('20,000 at once: no more than those of a second beyond the budget are read', () => {
+    const { ingest, faults, packets, overs } = openWatched();
+    for (const chunk of pagesOf(20_000)) ingest.push(chunk, 0);
+    expect(packets.length).toBe(4601);
+    expect(overs.filter(({ isFirst }) => isFirst)).toHaveLength(1);
+    expect(faults).toEqual([expect.objectContaining({ code: 'rate_limited' })]);
+  });
+
+  test('more each second: the client is told once, is not read meanwhile, and is refused if it goes on', () => {
+    const { ingest, faults, packets, overs } = openWatched();
+    const pages = pagesOf(40_000);
+    // 1000 packets a second, as far as they are read.
+    let nowMs = 0;
+    let firstAtMs = Infinity;
+    while (faults.length === 0 && nowMs < 60_000) {
+      const before = overs.length;
+      ingest.push(pages.shift()!, nowMs);
+      const { waitMs } = overs.at(-1) ?? { waitMs: 0 };
+      if (overs.length > before) firstAtMs = Math.min(firstAtMs, nowMs);
+      nowMs += Math.max(250, overs.length > before ? waitMs : 0);
+    }
+    expect(overs.filter(({ isFirst }) => isFirst)).toMatchObject([
+      { fault: { code: 'rate_limited' } },
+    ]);
+    expect(faults).toEqual([expect.objectContaining({ code: 'rate_limited' })]);
+    expect(nowMs - firstAtMs).toBeGreaterThanOrEqual(5000);
+    expect(nowMs - firstAtMs).toBeLessThan(7000);
+    expect(packets.length).toBeLessThan(4000 + 0.6 * nowMs + 600);
   });
 });
 
