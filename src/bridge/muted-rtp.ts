@@ -17,14 +17,17 @@ type Count = ReceivedRtp & { atMs: number };
  * charged to the budget of the peer as those of other producers are.
  */
 export class MutedRtp {
-  readonly #client: Client;
+  readonly #client: () => Client;
   readonly #budget: () => RtpBudget;
   /** Last count since the producer was muted. */
   #last: Count | undefined;
   #isCounting = false;
 
-  /** @param budget returns the budget of the peer */
-  constructor(client: Client, budget: () => RtpBudget) {
+  /**
+   * @param client returns the present connection of the client
+   * @param budget returns the budget of the peer
+   */
+  constructor(client: () => Client, budget: () => RtpBudget) {
     this.#client = client;
     this.#budget = budget;
   }
@@ -49,7 +52,7 @@ export class MutedRtp {
       const received = await count();
       this.#counted(received && { ...received, atMs: nowMs }, isMuted);
     } catch (fault) {
-      this.#client.log.warn({ err: fault }, 'packets of a muted producer not counted');
+      this.#client().log.warn({ err: fault }, 'packets of a muted producer not counted');
     } finally {
       this.#isCounting = false;
     }
@@ -71,6 +74,6 @@ export class MutedRtp {
     if (received.atMs - last.atMs > STALLED_INTERVALS * budget.endAfterMs) return;
     const packets = received.packets - last.packets;
     const bytes = received.bytes - last.bytes;
-    if (budget.chargeDropped({ packets, bytes }, received.atMs)) this.#client.fail(rtpExceeded());
+    if (budget.chargeDropped({ packets, bytes }, received.atMs)) this.#client().fail(rtpExceeded());
   }
 }

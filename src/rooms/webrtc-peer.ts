@@ -81,7 +81,8 @@ export class WebRtcPeer implements Peer {
     this.#lease = lease;
     this.#connection = connection;
     this.#leg = leg;
-    this.#mutedRtp = new MutedRtp(connection, () => lease.room.producers.budgetOf(this));
+    const budget = () => lease.room.producers.budgetOf(this);
+    this.#mutedRtp = new MutedRtp(() => this.#connection, budget);
     this.#routerRtpCapabilities = routerRtpCapabilities;
     this.#rtpCapabilities = capabilitiesOfAudio(rtpCapabilities);
   }

@@ -40,7 +40,8 @@ export class WhipPeer implements Peer {
     this.name = connection.name;
     this.#lease = lease;
     this.#connection = connection;
-    this.#mutedRtp = new MutedRtp(connection, () => lease.room.producers.budgetOf(this));
+    const budget = () => lease.room.producers.budgetOf(this);
+    this.#mutedRtp = new MutedRtp(() => connection, budget);
   }
 
   get isMuted(): boolean {

@@ -8,7 +8,11 @@ function open() {
   const budget = new RtpBudget(5000, 0);
   const fail = vi.fn<(fault: unknown) => void>();
   const warn = vi.fn<() => void>();
-  const watch = new MutedRtp({ fail, log: { warn } as never }, () => budget);
+  const client = { fail, log: { warn } as never };
+  const watch = new MutedRtp(
+    () => client,
+    () => budget,
+  );
   return { watch, budget, fail, warn };
 }
 

@@ -1,4 +1,6 @@
+import { setImmediate as turn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
+import { RtpBudget } from '../../../src/bridge/rtp-budget.ts';
 import {
   WebRtcLeg,
   type WebRtcLegEvents,
@@ -20,6 +22,8 @@ function newProducer(id: string) {
       if (producer.fault) throw producer.fault;
       producer.paused = true;
     },
+    received: { packetCount: 0, byteCount: 0 },
+    getStats: async () => [producer.received],
   };
   return producer;
 }
@@ -43,9 +47,15 @@ async function openPeer() {
   const leg = await WebRtcLeg.open(host, {} as WebRtcLegEvents);
   const adding = { fault: undefined as Error | undefined, before: (): unknown => undefined };
   const added = new Set<string>();
+  const budget = new RtpBudget(1000, 0);
   const room = {
+    suspend: () => {},
+    resume: () => {},
+    mutedChanged: () => {},
+    lastPacketAtMs: () => undefined,
     media: { openWebRtcLeg: async () => ({ leg, router: { rtpCapabilities: {} } }) },
     producers: {
+      budgetOf: () => budget,
       removeOf: () => {
         const had = added.size > 0;
         added.clear();
@@ -96,4 +106,25 @@ test('a producer that fails as its client loses the right to publish is the last
   adding.fault = undefined;
   await expect(produce()).rejects.toMatchObject({ code: 'bad_message' });
   expect(made.map(({ closed }) => closed)).toEqual([true]);
+});
+
+test('a muted browser that has come back and sends too much is ended by its present connection', async () => {
+  const { peer, made, produce } = await openPeer();
+  await produce();
+  await peer.setMuted(true);
+  const ended: string[] = [];
+  const connectionOf = (name: string) =>
+    ({
+      name: 'ann',
+      notify: () => {},
+      fail: () => ended.push(name),
+    }) as unknown as ClientConnection;
+  peer.suspend(connectionOf('kept place'));
+  peer.resume(connectionOf('second connection'));
+  for (const second of [0, 1, 2]) {
+    made[0]!.received = { packetCount: 5000 * second, byteCount: 400_000 * second };
+    peer.watchRtp(1000 * second);
+    await turn();
+  }
+  expect(ended).toEqual(['second connection']);
 });
