@@ -5,7 +5,7 @@ import { counters } from '../counters.ts';
 import type { PlainConsumer } from '../media/plain-leg.ts';
 import type { RoomRouter } from '../media/room-router.ts';
 import { parseRtpPacket } from '../rtp/packet.ts';
-import type { RtpBudget } from './rtp-budget.ts';
+import type { RateEvents, RtpBudget } from './rtp-budget.ts';
 
 /** Duration that is charged for a packet which is no well-formed Opus, samples at 48 kHz. */
 const USUAL_SAMPLES = 960;
@@ -26,11 +26,9 @@ type Heard = {
   ranBefore: boolean | undefined;
 } & ProducerOptions;
 
-type ProducerOptions = {
+type ProducerOptions = RateEvents & {
   /** RTP budget that all producers of the peer share. */
   readonly budget: RtpBudget;
-  /** Called once if the producer has sent more than the budget for too long; its packets are ignored then. */
-  readonly onExceeded: () => void;
   /** Returns true if the next packet may be from the middle of a stream: decoders must first be given some of it. */
   readonly isRunning: () => boolean;
 };
@@ -136,6 +134,7 @@ export class Downlink {
   #charge(heard: Heard, packet: Buffer, nowMs: number): Buffer | undefined {
     const samples = opusPacketSamples(packet) ?? USUAL_SAMPLES;
     const verdict = heard.budget.charge(samples, packet.length, nowMs);
+    if (heard.budget.takeWarning()) heard.onWarned();
     if (verdict === 'pass') {
       const bounded = boundedOpusPacket(packet, samples);
       if (!bounded) counters.dropped.undecodable += 1;

@@ -1,13 +1,9 @@
 import type { FastifyBaseLogger } from 'fastify';
 import type { ReceivedRtp } from '../media/received-rtp.ts';
-import { rtpExceeded } from '../protocol/errors.ts';
-import type { RtpBudget } from './rtp-budget.ts';
+import type { RateEvents, RtpBudget } from './rtp-budget.ts';
 
 /** Number of intervals without a look after which this process has stood still. */
 const STALLED_INTERVALS = 2;
-
-/** Connection of the client, which is ended with a fault. */
-type Client = { readonly log: FastifyBaseLogger; fail(fault: unknown): void };
 
 /** All that has been received by a time. */
 type Count = ReceivedRtp & { atMs: number };
@@ -17,23 +13,22 @@ type Count = ReceivedRtp & { atMs: number };
  * charged to the budget of the peer as those of other producers are.
  */
 export class MutedRtp {
-  readonly #client: () => Client;
+  readonly #log: FastifyBaseLogger;
+  readonly #events: RateEvents;
   readonly #budget: () => RtpBudget;
   /** Last count since the producer was muted. */
   #last: Count | undefined;
   #isCounting = false;
 
-  /**
-   * @param client returns the present connection of the client
-   * @param budget returns the budget of the peer
-   */
-  constructor(client: () => Client, budget: () => RtpBudget) {
-    this.#client = client;
+  /** @param budget returns the budget of the peer */
+  constructor(log: FastifyBaseLogger, events: RateEvents, budget: () => RtpBudget) {
+    this.#log = log;
+    this.#events = events;
     this.#budget = budget;
   }
 
   /**
-   * Charges what has come, and ends the client if it has been over its budget for too long. To be called each second.
+   * Charges what has come, and tells or ends the client if it is over its budget. To be called each second.
    * @param count returns all that the producer has received, or undefined if it has closed; undefined if there is no producer
    */
   async look(
@@ -52,7 +47,7 @@ export class MutedRtp {
       const received = await count();
       this.#counted(received && { ...received, atMs: nowMs }, isMuted);
     } catch (fault) {
-      this.#client().log.warn({ err: fault }, 'packets of a muted producer not counted');
+      this.#log.warn({ err: fault }, 'packets of a muted producer not counted');
     } finally {
       this.#isCounting = false;
     }
@@ -74,6 +69,8 @@ export class MutedRtp {
     if (received.atMs - last.atMs > STALLED_INTERVALS * budget.endAfterMs) return;
     const packets = received.packets - last.packets;
     const bytes = received.bytes - last.bytes;
-    if (budget.chargeDropped({ packets, bytes }, received.atMs)) this.#client().fail(rtpExceeded());
+    const isExceeded = budget.chargeDropped({ packets, bytes }, received.atMs);
+    if (budget.takeWarning()) this.#events.onWarned();
+    if (isExceeded) this.#events.onExceeded();
   }
 }

@@ -15,24 +15,44 @@ const BYTES_PER_S = 75_000;
 /** Seconds of audio in the bucket from which a sender is within its budget again. */
 const RECOVERED_S = 2;
 
+/** Length of a second in which the rate of a sender is judged, ms, and audio in it from which the sender is fast, s: no clock is. */
+const [WINDOW_MS, FAST_S] = [1000, 1.8];
+/** Numbers of fast seconds in a row after which a sender must be told, and after which it is ended: 8 s after a stall, at twice real time, take 8. */
+const [TOLD_SECONDS, MAX_FAST_SECONDS] = [6, 9];
+
+/** Consequences of a sender that is over its budget. */
+export type RateEvents = {
+  /** Called when the client must be told, once each time. */
+  onWarned: () => void;
+  /** Called once, when the sender has been over the budget for too long; its packets are ignored then. */
+  onExceeded: () => void;
+};
+
 /** Verdict on a packet; `end`: the sender has been over its budget for too long. */
 type Verdict = 'pass' | 'drop' | 'end';
 
 /**
  * Budget of the packets of one peer, in seconds of audio, whose levels may have to be measured by decoding them. It bounds
  * their number, too, because each is charged as 8 ms at least, and their bytes: a packet is charged as the audio that
- * encoders produce in as many bytes at most, if it contains less. Pure.
+ * encoders produce in as many bytes at most, if it contains less. One that sends about twice as much as is played, second
+ * after second, is ended before the budget is used up. Pure.
  */
 export class RtpBudget {
   readonly #bucket: TokenBucket;
   /** Time over the budget after which the sender is ended. */
   readonly endAfterMs: number;
   #overSinceMs: number | undefined;
+  #isTold = false;
+  /** Beginning of the present second, audio in it, s, and number of fast seconds in a row before it. */
+  #secondAtMs: number;
+  #secondS = 0;
+  #fastSeconds = 0;
 
   /** @param endAfterMs time over the budget after which the sender is ended */
   constructor(endAfterMs: number, nowMs: number) {
     this.endAfterMs = endAfterMs;
     this.#bucket = new TokenBucket(RATE, nowMs);
+    this.#secondAtMs = nowMs;
   }
 
   /** Returns true if nothing of it is used, so that it equals a new one. */
@@ -43,6 +63,14 @@ export class RtpBudget {
   /** True from a packet beyond the budget until the sender is within it again. */
   get isOver(): boolean {
     return this.#overSinceMs !== undefined;
+  }
+
+  /** Returns true once each time that the sender goes over its budget, or has been fast for some seconds. */
+  takeWarning(): boolean {
+    const isWarned = this.isOver || this.#fastSeconds >= TOLD_SECONDS;
+    const isFirst = isWarned && !this.#isTold;
+    this.#isTold = isWarned;
+    return isFirst;
   }
 
   /**
@@ -64,6 +92,8 @@ export class RtpBudget {
   /** Charges a packet; a dropped one costs nothing. @param samples its duration, samples at 48 kHz @param bytes its length */
   charge(samples: number, bytes: number, nowMs: number): Verdict {
     const costS = Math.max(MIN_PACKET_S, samples / SAMPLES_PER_S, bytes / BYTES_PER_S);
+    this.#countSecond(costS, nowMs);
+    if (this.#fastSeconds >= MAX_FAST_SECONDS) return 'end';
     const balanceS = this.#bucket.balance(nowMs);
     if (balanceS >= RECOVERED_S) this.#overSinceMs = undefined;
     if (balanceS >= costS) {
@@ -72,5 +102,17 @@ export class RtpBudget {
     }
     this.#overSinceMs ??= nowMs;
     return nowMs - this.#overSinceMs < this.endAfterMs ? 'drop' : 'end';
+  }
+
+  /** Counts a packet to its second. One second without packets, or with few, ends a row of fast ones. */
+  #countSecond(costS: number, nowMs: number): void {
+    const sinceMs = nowMs - this.#secondAtMs;
+    if (sinceMs >= WINDOW_MS) {
+      const isFast = this.#secondS >= (FAST_S * sinceMs) / WINDOW_MS;
+      this.#fastSeconds = isFast ? this.#fastSeconds + 1 : 0;
+      this.#secondAtMs = nowMs;
+      this.#secondS = 0;
+    }
+    this.#secondS += costS;
   }
 }

@@ -88,7 +88,7 @@ export const CLOSE_MEANINGS: Readonly<
     client: 'fix',
   },
   audio_rate_exceeded: {
-    when: 'audio faster than real time for over 5 s, over the WebSocket or WebRTC; over WebRTC also while the client is muted',
+    when: 'audio faster than real time for over 5 s, over the WebSocket or WebRTC (below); over WebRTC also while the client is muted',
     client: 'fix',
   },
   ccu_limit: { when: "the account's CCU are in use", client: 'retry after `retry_after_ms`' },

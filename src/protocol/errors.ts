@@ -76,6 +76,15 @@ export const notFound = () => new PartylineError('not_found', 'There is nothing 
 /** Returns the fault that ends a connection whose peer has made another. */
 export const replaced = () => new PartylineError('replaced', 'The same peer has connected again.');
 
+/** Time after which a client that has sent less RTP meanwhile may be within its budget again, ms. */
+const RTP_RETRY_AFTER_MS = 5000;
+
+/** Returns the fault that is told to a client whose RTP packets come far ahead of real time. */
+export const rtpTooFast = () =>
+  new PartylineError('rate_limited', 'RTP packets come far ahead of real time.', {
+    retryAfterMs: RTP_RETRY_AFTER_MS,
+  });
+
 /** Returns the fault that ends a client whose RTP packets have come far ahead of real time for too long. */
 export const rtpExceeded = () =>
   new PartylineError('audio_rate_exceeded', 'RTP packets came far ahead of real time.');

@@ -1,6 +1,6 @@
 import type { FastifyBaseLogger } from 'fastify';
 import type { Downlink } from '../bridge/downlink.ts';
-import type { RtpBudget } from '../bridge/rtp-budget.ts';
+import type { RateEvents, RtpBudget } from '../bridge/rtp-budget.ts';
 import { mediaLost } from '../media/webrtc-leg.ts';
 import type { Peer, RoomProducer } from './peer.ts';
 import type { RtpBudgets } from './rtp-budgets.ts';
@@ -64,15 +64,14 @@ export class Producers {
 
   /**
    * Connects a producer of a peer of this node to the mixer. Resolves when the mixer hears it.
-   * @param onExceeded called once if the producer has sent more than its budget for too long
    * @returns false if the producer has ended meanwhile, for example with its peer; nothing of it is left then
    * @throws {PartylineError} `media_lost` if the router has closed meanwhile
    */
-  async open(peer: Peer, id: string, onExceeded: () => void): Promise<boolean> {
+  async open(peer: Peer, id: string, events: RateEvents): Promise<boolean> {
     const opening: PendingProducer = { owner: peer, outcome: 'heard' };
     this.#opening.set(id, opening);
     try {
-      const options = { budget: this.budgetOf(peer), onExceeded, isRunning: () => false };
+      const options = { budget: this.budgetOf(peer), ...events, isRunning: () => false };
       await this.#downlink.add(peer.name, this.#parts.speakerOf(peer.name), id, options);
     } catch (fault) {
       // Requests of a producer that has ended are rejected.
@@ -162,7 +161,7 @@ export class Producers {
     if (isHere(name) || !isInRoom(name)) return;
     // Its own node ends a peer that exceeds its budget.
     const budget = rtpBudgets.open(performance.now());
-    const options = { budget, onExceeded: () => {}, isRunning };
+    const options = { budget, onWarned: () => {}, onExceeded: () => {}, isRunning };
     const added = this.#downlink.add(name, speakerOf(name), id, options);
     onRemoteAdded(name);
     await added;

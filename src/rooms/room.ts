@@ -3,6 +3,7 @@ import type { FastifyBaseLogger } from 'fastify';
 import type { FrameClock } from '../audio/clock.ts';
 import { RoomMixer } from '../audio/mixing/room-mixer.ts';
 import { Downlink } from '../bridge/downlink.ts';
+import type { RateEvents } from '../bridge/rtp-budget.ts';
 import type { Route, UplinkTimings } from '../bridge/uplink.ts';
 import type { RoomLink } from '../cluster/room-link.ts';
 import type { IceServers } from '../media/ice-servers.ts';
@@ -261,12 +262,11 @@ export class Room {
    * Connects a browser's producer to all other peers. Resolves when the WebSocket peers and other nodes will not miss a packet, or
    * after a time limit for those nodes; browsers get their consumers later.
    * Does nothing if another connection has replaced the peer.
-   * @param onExceeded called once if the producer has sent more than its budget for too long
    * @throws {PartylineError} `media_lost`
    */
-  async addBrowserProducer(peer: Peer, id: string, onExceeded: () => void): Promise<void> {
+  async addBrowserProducer(peer: Peer, id: string, events: RateEvents): Promise<void> {
     if (!this.#members.isCurrentOrPrepared(peer)) return;
-    if (!(await this.producers.open(peer, id, onExceeded))) return;
+    if (!(await this.producers.open(peer, id, events))) return;
     // Another way of the peer may have replaced this one meanwhile.
     if (this.#members.isCurrent(peer)) this.#muteBrowser(peer);
     if (this.#members.isCurrentOrPrepared(peer)) await this.addProducer(peer, id);

@@ -6,13 +6,7 @@ import type {
   TransportDescription,
   WebRtcDescription,
 } from '../protocol/webrtc-descriptions.ts';
-import {
-  mayNotPublish,
-  PartylineError,
-  replaced,
-  rtpExceeded,
-  transportCut,
-} from '../protocol/errors.ts';
+import { mayNotPublish, PartylineError, replaced, transportCut } from '../protocol/errors.ts';
 import {
   canHearOpus,
   capabilitiesOfAudio,
@@ -23,6 +17,7 @@ import { MutedRtp } from '../bridge/muted-rtp.ts';
 import { RtpWatch } from '../bridge/rtp-watch.ts';
 import type { Peer, ClientConnection, RoomProducer } from './peer.ts';
 import { PendingConsumers } from './pending-consumers.ts';
+import { rateEventsOf } from './rate-events.ts';
 import type { RoomLease } from './registry.ts';
 
 export type PreparedEvents = {
@@ -66,6 +61,7 @@ export class WebRtcPeer implements Peer {
   #prepared: PreparedEvents | undefined;
   #hasProduced = false;
   readonly #rtpWatch = new RtpWatch();
+  readonly #rateEvents = rateEventsOf(() => this.#connection);
   readonly #mutedRtp: MutedRtp;
   #mayPublish = true;
   #closed = false;
@@ -82,7 +78,7 @@ export class WebRtcPeer implements Peer {
     this.#connection = connection;
     this.#leg = leg;
     const budget = () => lease.room.producers.budgetOf(this);
-    this.#mutedRtp = new MutedRtp(() => this.#connection, budget);
+    this.#mutedRtp = new MutedRtp(connection.log, this.#rateEvents, budget);
     this.#routerRtpCapabilities = routerRtpCapabilities;
     this.#rtpCapabilities = capabilitiesOfAudio(rtpCapabilities);
   }
@@ -231,8 +227,7 @@ export class WebRtcPeer implements Peer {
   async #addProducer(producerId: string): Promise<void> {
     const { room } = this.#lease;
     try {
-      const onExceeded = () => this.#connection.fail(rtpExceeded());
-      await room.addBrowserProducer(this, producerId, onExceeded);
+      await room.addBrowserProducer(this, producerId, this.#rateEvents);
     } catch (fault) {
       room.producers.removeOf(this);
       this.#leg.discardProducer();

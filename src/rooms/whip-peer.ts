@@ -4,8 +4,9 @@ import { WhepStream } from '../bridge/whep-stream.ts';
 import type { WebRtcOutput } from '../media/listening-router.ts';
 import type { WebRtcInput } from '../media/webrtc-input.ts';
 import type { LeaveReason, ServerMessage } from '../protocol/messages.ts';
-import { replaced, rtpExceeded } from '../protocol/errors.ts';
+import { replaced } from '../protocol/errors.ts';
 import type { Peer, ClientConnection } from './peer.ts';
+import { rateEventsOf } from './rate-events.ts';
 import type { RoomLease } from './registry.ts';
 
 /** Settings with which a client hears its room over WHEP. */
@@ -41,7 +42,12 @@ export class WhipPeer implements Peer {
     this.#lease = lease;
     this.#connection = connection;
     const budget = () => lease.room.producers.budgetOf(this);
-    this.#mutedRtp = new MutedRtp(() => connection, budget);
+    const { log } = connection;
+    this.#mutedRtp = new MutedRtp(
+      log,
+      rateEventsOf(() => connection),
+      budget,
+    );
   }
 
   get isMuted(): boolean {
@@ -67,8 +73,8 @@ export class WhipPeer implements Peer {
     // Replaced or ended meanwhile: its producer has closed, and stopSpeaking() could not remove it
     // before it was added.
     if (this.#input !== input) return;
-    const onExceeded = () => this.#connection.fail(rtpExceeded());
-    await this.#lease.room.addBrowserProducer(this, input.producerId, onExceeded);
+    const events = rateEventsOf(() => this.#connection);
+    await this.#lease.room.addBrowserProducer(this, input.producerId, events);
   }
 
   /** Mutes or unmutes its present and later input. @throws {Error} if the media worker dies or hangs */

@@ -18,7 +18,14 @@ const opusOf = (frames: number, bytes = 60) =>
 async function openDownlink(isRunning = false) {
   vi.useFakeTimers({ toFake: ['performance'] });
   onTestFinished(() => void vi.useRealTimers());
-  const state = { decoded: 0, heard: 0, bytes: 0, ends: 0, enteredSinceMs: [] as number[] };
+  const state = {
+    decoded: 0,
+    heard: 0,
+    bytes: 0,
+    warnings: 0,
+    ends: 0,
+    enteredSinceMs: [] as number[],
+  };
   let onDatagram: (datagram: Buffer, levelExtensionId: number) => void = () => {};
   const consume = async (_id: string, _capabilities: unknown, deliver: typeof onDatagram) => {
     onDatagram = deliver;
@@ -42,8 +49,11 @@ async function openDownlink(isRunning = false) {
     () => true,
   );
   const budget = new RtpBudget(5000, performance.now());
-  const onExceeded = () => (state.ends += 1);
-  await downlink.add('alice', 1, 'p', { budget, onExceeded, isRunning: () => isRunning });
+  const events = {
+    onWarned: () => (state.warnings += 1),
+    onExceeded: () => (state.ends += 1),
+  };
+  await downlink.add('alice', 1, 'p', { budget, ...events, isRunning: () => isRunning });
   let sequenceNumber = 0;
   const send = (payload: Buffer) => {
     sequenceNumber += 1;
@@ -91,6 +101,49 @@ test('what comes at once after an outage is heard, and so is what comes after it
   sendFor(10_000, 10, opus(2.5));
   expect(state).toMatchObject({ heard: before + 1000, ends: 0 });
   expect(before).toBe(500);
+});
+
+test('at twice real time without end a peer is told after 6 s, and ended within 10 s', async () => {
+  const { state, sendFor } = await openDownlink();
+  sendFor(6000, 10, opus(20));
+  expect(state).toMatchObject({ heard: 600, warnings: 0, ends: 0 });
+  sendFor(2000, 10, opus(20));
+  expect(state).toMatchObject({ heard: 800, warnings: 1, ends: 0 });
+  sendFor(2000, 10, opus(20));
+  expect(state).toMatchObject({ warnings: 1, ends: 1 });
+});
+
+test('at twice real time, in seconds that begin anywhere and with longer packets, a peer is ended within 10 s', async () => {
+  for (const beginsAtMs of [0, 310, 500, 690, 930]) {
+    const { state, send, sendFor } = await openDownlink();
+    sendFor(beginsAtMs + 5000, 10, opus(10));
+    expect(state).toMatchObject({ warnings: 0, ends: 0 });
+    for (let sentMs = 0; sentMs < 10_000 && state.ends === 0; sentMs += 30) {
+      send(opusOf(3));
+      vi.advanceTimersByTime(30);
+    }
+    expect(state.ends).toBe(1);
+    vi.useRealTimers();
+  }
+});
+
+test('what a stall has held back for 8 s ends nobody, at once or at twice real time, and neither does a fast clock', async () => {
+  const stalled = await openDownlink();
+  for (let time = 0; time < 3; time += 1) {
+    for (let packet = 0; packet < 400; packet += 1) stalled.send(opus(20));
+    stalled.sendFor(35_000, 10, opus(10));
+    stalled.sendFor(8000, 10, opus(20));
+    stalled.sendFor(35_000, 10, opus(10));
+  }
+  // It is told that it is fast, because it might go on.
+  expect(stalled.state).toMatchObject({ warnings: 3, ends: 0 });
+  vi.useRealTimers();
+  const fast = await openDownlink();
+  for (let sent = 0; sent < 3600; sent += 1) {
+    fast.send(opus(20));
+    vi.advanceTimersByTime(20 / 1.2);
+  }
+  expect(fast.state).toMatchObject({ heard: 3600, warnings: 0, ends: 0 });
 });
 
 test('sound beyond the budget is not decoded, and ends its peer after 5 s, once', async () => {

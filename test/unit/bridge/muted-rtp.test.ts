@@ -2,30 +2,29 @@ import { expect, test, vi } from 'vitest';
 import { MutedRtp } from '../../../src/bridge/muted-rtp.ts';
 import { RtpBudget } from '../../../src/bridge/rtp-budget.ts';
 import { PartylineError } from '../../../src/protocol/errors.ts';
+import { rateEventsOf } from '../../../src/rooms/rate-events.ts';
 
 /** Watch of a client. */
 function open() {
   const budget = new RtpBudget(5000, 0);
   const fail = vi.fn<(fault: unknown) => void>();
   const warn = vi.fn<() => void>();
-  const client = { fail, log: { warn } as never };
-  const watch = new MutedRtp(
-    () => client,
-    () => budget,
-  );
-  return { watch, budget, fail, warn };
+  const notify = vi.fn<(message: unknown) => void>();
+  const events = rateEventsOf(() => ({ fail, notify }));
+  const watch = new MutedRtp({ warn } as never, events, () => budget);
+  return { watch, budget, fail, notify, warn };
 }
 
 /**
  * Looks each second at a producer that is muted, or is sent nothing while it is not.
  * @param perSecond packets of 200 bytes that come in the second before
- * @returns the second in which the client is ended; undefined if it is not within two minutes
+ * @returns the second in which the client is ended, and what it was told; undefined if it is not within two minutes
  */
 async function endOf(
   perSecond: (second: number) => number,
   isMuted: (second: number) => boolean = () => true,
 ) {
-  const { watch, budget, fail } = open();
+  const { watch, budget, fail, notify } = open();
   let packets = 0;
   for (let second = 0; second < 120; second += 1) {
     packets += perSecond(second);
@@ -34,13 +33,16 @@ async function endOf(
     if (!isMuted(second)) budget.charge(960, 200, second * 1000 - 10);
     await watch.look(second * 1000, isMuted(second), count);
     const [fault] = fail.mock.calls[0] ?? [];
-    if (fault instanceof PartylineError && fault.code === 'audio_rate_exceeded') return second;
+    if (fault instanceof PartylineError && fault.code === 'audio_rate_exceeded') {
+      return { second, told: notify.mock.calls.map(([message]) => message) };
+    }
   }
   return undefined;
 }
 
 test('a muted sender of ten times real time is ended', async () => {
-  expect(await endOf(() => 500)).toBe(10);
+  const told = [expect.objectContaining({ type: 'error', code: 'rate_limited' })];
+  expect(await endOf(() => 500)).toEqual({ second: 10, told });
 });
 
 test('a muted sender of packets of 10 ms is not', async () => {
@@ -54,7 +56,8 @@ test('what came while it was not muted does not count', async () => {
 
 test('a muted sender of twenty times real time is ended, also if it is heard for one second in five', async () => {
   const isMuted = (second: number) => second % 5 > 0;
-  expect(await endOf((second) => (isMuted(second) ? 1000 : 0), isMuted)).toBeLessThan(20);
+  const end = await endOf((second) => (isMuted(second) ? 1000 : 0), isMuted);
+  expect(end?.second).toBeLessThan(20);
 });
 
 test('a muted sender in real time is not ended for one burst', async () => {

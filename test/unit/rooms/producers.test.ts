@@ -9,6 +9,8 @@ import { Producers } from '../../../src/rooms/producers.ts';
 import { RtpBudgets } from '../../../src/rooms/rtp-budgets.ts';
 import { Roster } from '../../../src/rooms/roster.ts';
 
+const RATE_EVENTS = { onWarned: () => {}, onExceeded: () => {} };
+
 const peerOf = (name: string, heard: string[] = []) =>
   ({
     name,
@@ -77,7 +79,7 @@ const NOTHING = [false, [], []];
 /** Begins to make a producer heard; resolves when only its consumer is waited for. */
 async function begin() {
   const { producers, consuming } = opened;
-  const done = producers.open(alice, 'p', () => {});
+  const done = producers.open(alice, 'p', RATE_EVENTS);
   await expect.poll(() => consuming.length, { interval: 1 }).toBe(1);
   return { done, ...consuming[0]! };
 }
@@ -147,7 +149,7 @@ test('a producer whose router goes while it is made heard is lost, whatever came
   producers.clear();
   consumed();
   await expect(done).rejects.toMatchObject({ code: 'media_lost' });
-  const again = producers.open(alice, 'p', () => {});
+  const again = producers.open(alice, 'p', RATE_EVENTS);
   await expect.poll(() => consuming.length, { interval: 1 }).toBe(2);
   producers.clear();
   consuming[1]!.refuse(new Error('channel closed'));
@@ -172,7 +174,7 @@ test('all producers of a peer, one after the other, have one budget, also when i
     [peerOf('alice'), 'r'],
     [bob, 's'],
   ] as const) {
-    void producers.open(peer, id, () => {});
+    void producers.open(peer, id, RATE_EVENTS);
   }
   const [first, second, third, other] = add.mock.calls.map(([, , , { budget }]) => budget);
   expect(second).toBe(first);

@@ -8,6 +8,7 @@ import { RtpBudgets } from '../../../src/rooms/rtp-budgets.ts';
 import { HandClock } from '../../support/simulated-room.ts';
 
 const nothing = () => {};
+const RATE_EVENTS = { onWarned: nothing, onExceeded: nothing };
 
 function peerOf(name: string, kind: PeerKind, isMuted: boolean): Peer {
   const peer = { name, kind, isMuted, hasMediaPath: false, isMediaOnly: false };
@@ -68,7 +69,7 @@ test('a muted browser that another way replaces while its producer is made heard
   });
   const browser = peerOf('alice', 'webrtc', true);
   room.enter(browser);
-  const added = room.addBrowserProducer(browser, 'p', nothing);
+  const added = room.addBrowserProducer(browser, 'p', RATE_EVENTS);
   room.enter(peerOf('alice', 'websocket', false));
   openMeter();
   await added;
@@ -83,7 +84,7 @@ test('a producer whose browser is replaced while it is made heard is not consume
   const { room, consumers, openMeter } = await openRoom();
   const browser = peerOf('alice', 'webrtc', false);
   room.enter(browser);
-  const added = room.addBrowserProducer(browser, 'p', nothing);
+  const added = room.addBrowserProducer(browser, 'p', RATE_EVENTS);
   room.enter(peerOf('alice', 'webrtc', false));
   openMeter();
   await added;
