@@ -1,6 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, test, vi } from 'vitest';
-import type { TimingOverrides } from '../../config/timings.ts';
+import { readSettings } from '../../config/settings.ts';
+import { DEFAULT_TIMINGS, type TimingOverrides } from '../../config/timings.ts';
+import { parseClientMessage } from '../../src/protocol/client-messages.ts';
+import { connectionRate, costOf } from '../../src/session/message-budget.ts';
 import { countCommands } from '../support/count-commands.ts';
 import { eventually } from '../support/gateway.ts';
 import { useGateway } from '../support/use-gateway.ts';
@@ -116,6 +119,55 @@ test('pause_producer and resume_producer in turn, again and again: closed with 4
   expect(changes.length).toBeGreaterThan(0);
   expect(changes.length).toBeLessThan(mostSince(startMs, 100, 10));
   expect(await listener.ask({ type: 'join', room: 'b' }, 'joined')).toMatchObject({ room: 'b' });
+});
+
+describe('a member that does not read', () => {
+  const LONGEST_NAME = '\u{1f600}'.repeat(128);
+  /** Text that a client may leave unread, bytes. */
+  const MAX_UNREAD_BYTES = 1 << 20;
+  const { burst, perSecond } = connectionRate(readSettings({}).MESSAGES_PER_SECOND);
+  const costOfText = (text: string) => costOf(parseClientMessage(text), text.length);
+  const bytesOf = (message: object) => Buffer.byteLength(JSON.stringify(message));
+
+  test.each<[string, (n: number) => object, (n: number) => 'joined' | 'left' | 'configured']>([
+    [
+      'joins and leaves',
+      (n) => (n % 2 ? { type: 'join', room: 'a' } : { type: 'leave' }),
+      (n) => (n % 2 ? 'joined' : 'left'),
+    ],
+    [
+      'mutes and unmutes itself',
+      (n) => ({ type: 'configure', mute: n % 2 === 0 }),
+      () => 'configured',
+    ],
+  ])(
+    'is not closed with 4490 because another member %s for as long as its budget allows',
+    async (_name, messageOf, answerOf) => {
+      const listener = await connect({ peer: 'listener', room: 'a' });
+      await listener.next('joined');
+      const mover = await connect({ peer: LONGEST_NAME, room: 'a' });
+      await mover.next('joined');
+      await listener.next('peer_joined');
+      const before = listener.messages.length;
+      listener.stopReading();
+      let [sent, tokens] = [0, 0];
+      for (; tokens < burst; sent += 1) {
+        const text = JSON.stringify(messageOf(sent));
+        tokens += costOfText(text);
+        await mover.ask(text, answerOf(sent));
+      }
+      listener.readAgain();
+      const told = () => listener.messages.slice(before);
+      await expect.poll(() => told().length).toBe(sent);
+      const bytes = told().reduce((sum, message) => sum + bytesOf(message), 0);
+      expect(bytes).toBeGreaterThan(sent * Buffer.byteLength(LONGEST_NAME));
+      // A client that answers no ping is closed with 4408 then; a stall is mostly noticed sooner.
+      const { silentAfterMs } = DEFAULT_TIMINGS.sessions;
+      const untilSilent = burst + (perSecond * silentAfterMs) / 1000;
+      expect((bytes / tokens) * untilSilent).toBeLessThan(MAX_UNREAD_BYTES / 2);
+      expect(await listener.ask({ type: 'leave' }, 'left')).toMatchObject({ room: 'a' });
+    },
+  );
 });
 
 test('a client whose recordings begin too often is told, and not closed if it stops', async () => {
