@@ -15,7 +15,10 @@ export const counters = {
     not_in_room: 0,
     /** Came faster than real time, or beyond the budget of their format. */
     too_fast: 0,
-    /** Came after their turn, twice, or too many at once, or waited for a decoder for too long. */
+    /**
+     * Came after their turn, twice, or too many at once, or waited for too long: for a decoder, or before a
+     * pause for the format of their client.
+     */
     late: 0,
     /** Malformed audio. */
     undecodable: 0,

@@ -23,6 +23,7 @@ import {
 } from '../format.ts';
 import { frameBytesOf } from '../samples.ts';
 import { createIngest } from './create-ingest.ts';
+import { EarlyMessages } from './early-messages.ts';
 import { AT_ONCE, HeldAudio, type Turn } from './held-audio.ts';
 import type { Ingest, OpusTarget, OpusSink } from './ingest.ts';
 import {
@@ -51,7 +52,7 @@ import { CHANGES, StreamBudget, TOO_MANY_RECORDINGS } from './stream-budget.ts';
 const MAX_DOUBT_MS = 2000;
 /**
  * Minimum gap between messages that counts as a pause of the sender, ms: longer than the gap between pieces of 2 s, even if one is late.
- * Messages held before a pause are too late to be played, and say nothing about the format after it.
+ * Messages held before a pause are too late to be played, and say nothing about a known format after it.
  */
 const LEAST_PAUSE_MS = 2500;
 
@@ -98,6 +99,8 @@ export class AudioInput {
   /** Arrival time of the last message that nobody may hear, ms; nobody may hear those before it either. */
   #skippedUntilMs = -Infinity;
   #state: InputState;
+  /** Messages from before a pause, of an undeclared client whose format is not known yet. */
+  readonly #early = new EarlyMessages(turns);
   #receivedBytes = 0;
   /** Arrival time of the last message, ms. */
   #atMs = 0;
@@ -232,13 +235,10 @@ export class AudioInput {
         this.#detect(new FormatDetector(startsAtBytes, turns), message, nowMs);
         break;
       case 'detecting': {
-        const hasPaused =
-          endsPause(state.detector, nowMs) || endsSlowSilence(state.detector, message, nowMs);
-        this.#detect(
-          hasPaused ? new FormatDetector(startsAtBytes, turns) : state.detector,
-          message,
-          nowMs,
-        );
+        const { detector } = state;
+        const hasPaused = endsPause(detector, nowMs) || endsSlowSilence(detector, message, nowMs);
+        if (hasPaused) this.#detectAfterPause(detector, message, nowMs, startsAtBytes);
+        else this.#detect(detector, message, nowMs);
         break;
       }
       case 'closed':
@@ -257,6 +257,22 @@ export class AudioInput {
     if (this.#state.name === 'doubting') this.#state.open.ingest.close();
   }
 
+  /** @param before detector of the messages before the pause, which is given up */
+  #detectAfterPause(
+    before: FormatDetector,
+    message: Buffer,
+    nowMs: number,
+    startsAtBytes: number,
+  ): void {
+    this.#early.add(before);
+    if (!this.#early.areUnknown(nowMs)) {
+      this.#detect(new FormatDetector(startsAtBytes, turns), message, nowMs);
+      return;
+    }
+    this.#open({ codec: 'opaque' }, [{ message, atMs: nowMs }], 0);
+    this.#events.onDetected({ codec: 'opaque' });
+  }
+
   #detect(detector: FormatDetector, message: Buffer, nowMs: number): void {
     this.#state = { name: 'detecting', detector };
     const detection = detector.push(message, nowMs);
@@ -266,6 +282,7 @@ export class AudioInput {
     } else {
       const format = detector.isOfEitherWidth ? undefined : detection.format;
       const pace = new SilencePace(detector.arrivals);
+      this.#early.drop();
       this.#state = { name: 'silent', format, lastAtMs: nowMs, pace };
     }
     if (this.format) this.#events.onDetected(this.format);
@@ -287,7 +304,14 @@ export class AudioInput {
     before?: LastPackets,
   ): void {
     this.#closeIngest();
-    const opening: OpeningState = { name: 'opening', format, held, startsAtBytes };
+    const early = format.codec === 'opaque' ? this.#early.take() : [];
+    this.#early.drop();
+    const opening: OpeningState = {
+      name: 'opening',
+      format,
+      held: [...early, ...held],
+      startsAtBytes,
+    };
     this.#state = opening;
     this.#openIngest(opening, before).catch((fault: unknown) => {
       if (this.#state === opening) this.#events.onFault(fault);

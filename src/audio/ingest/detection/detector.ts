@@ -20,11 +20,11 @@ const DEADLINE_MS = 500;
 /** Longest time until a decision if the network has stalled meanwhile, ms. */
 const STALLED_DEADLINE_MS = 1000;
 /** Number of held bytes from which a decision does not wait for the pace: almost three times those of the widest format in 1 s. */
-const MAX_HELD_BYTES = 1 << 20;
+export const MAX_HELD_BYTES = 1 << 20;
 /** Number of held messages from which a decision does not wait: twice those of a sender of a message every 2 ms in 1 s. */
-const MAX_HELD_MESSAGES = 1024;
+export const MAX_HELD_MESSAGES = 1024;
 /** Confidence from which a decision is not delayed. */
-const SURE = 0.98;
+export const SURE = 0.98;
 
 /** Minimum time between the weighing of two streams, ms, in which messages of other streams are read. */
 const LEAST_BETWEEN_MS = 5;
