@@ -140,8 +140,7 @@ export class ClientInput {
     // Messages that are still held were sent before the change, outside of any room.
     this.#skipHeld();
     const { declared } = settings;
-    const unknown =
-      declared !== 'auto' && isSamples(declared) ? this.#input.unknownOf(declared) : [];
+    const unknown = declared === 'auto' ? [] : this.#input.unknownOf(declared);
     this.#input.close();
     this.#missingBytes = 0;
     this.#input = this.#open(settings);

@@ -33,6 +33,10 @@ export class EarlyMessages {
     this.#turns = turns;
   }
 
+  get messages(): readonly TimedMessage[] {
+    return this.#messages;
+  }
+
   /** Adds the messages of a detection that a pause has ended; drops the oldest beyond the limits of a detection. */
   add({ arrivals, startsAtBytes }: FormatDetector): void {
     if (this.#messages.length === 0) this.#startsAtBytes = startsAtBytes;

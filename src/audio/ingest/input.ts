@@ -166,16 +166,24 @@ export class AudioInput {
   }
 
   /**
-   * Returns the messages whose format is not known yet, if they are whole samples of a format that came at its pace: a client that declares it
-   * then has most likely sent them in it. Otherwise they would be noise, and none are returned.
+   * Returns the messages whose format is not known yet, if a client that declares `format` has most likely sent them in it: all of them if it is
+   * `opaque`; whole samples that came at its pace. Otherwise they would be noise, and none are returned.
    */
-  unknownOf(format: SampleFormat): TimedMessage[] {
+  unknownOf(format: InputFormat): TimedMessage[] {
     if (this.#state.name !== 'detecting') return [];
-    const { arrivals, startsAtBytes } = this.#state.detector;
+    const { detector } = this.#state;
+    const early = format.codec === 'opaque' ? this.#early.messages : [];
+    const areInFormat =
+      format.codec === 'opaque' || (isSamples(format) && this.#mayBeSamples(format, detector));
+    const unknown = areInFormat ? [...early, ...detector.arrivals] : [];
+    return unknown.filter(({ atMs }) => atMs > this.#skippedUntilMs);
+  }
+
+  /** True if the messages of a detection are whole samples of a format, and came at its pace. */
+  #mayBeSamples(format: SampleFormat, { arrivals, startsAtBytes }: FormatDetector): boolean {
     const frameBytes = frameBytesOf(format);
     const areWhole = startsAtBytes % frameBytes === 0 && this.#receivedBytes % frameBytes === 0;
-    if (!areWhole || !areAtPace(arrivals, (frameBytes * format.rateHz) / 1000)) return [];
-    return arrivals.filter(({ atMs }) => atMs > this.#skippedUntilMs);
+    return areWhole && areAtPace(arrivals, (frameBytes * format.rateHz) / 1000);
   }
 
   /** Processes one message of at least one byte. */

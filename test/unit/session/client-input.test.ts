@@ -232,6 +232,24 @@ describe('two messages of a client of yet unknown format, and then the declarati
   });
 });
 
+test('reopen() as opaque while the format is unknown: what came in the room is relayed, first of all', async () => {
+  const { input, relayed, sink } = openInput(() => true);
+  const startMs = performance.now();
+  const say = (text: string, afterMs: number) =>
+    input.receive(Buffer.from(text), startMs + afterMs);
+  say('a', 0);
+  input.attach(undefined);
+  input.attach(sink);
+  say('b', 1000);
+  // Behind a pause.
+  say('c', 6000);
+  say('d', 6020);
+  input.reopen({ declared: { codec: 'opaque' } });
+  say('e', 6040);
+  await vi.waitFor(() => expect(relayed.join('')).toBe('bcde'));
+  input.close();
+});
+
 test('the rest of a frame from before a pause of 1.5 s is not heard after it', async () => {
   const { input, levels, faults } = openSamples();
   const startMs = performance.now();
