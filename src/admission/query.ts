@@ -1,7 +1,7 @@
 import type { Account } from '../accounts/accounts.ts';
 import { parseAudioFormat, parseDeclaredFormat } from '../audio/format.ts';
 import { PartylineError } from '../protocol/errors.ts';
-import { type AudioPreferences, parseAudioOut } from '../session/client-audio.ts';
+import { type AudioPreferences, parseAudioOut, withPin } from '../session/client-audio.ts';
 import { checkName } from '../protocol/names.ts';
 
 /** Parsed query of `/ws`. */
@@ -46,10 +46,11 @@ export function readQuery(url: string): Query {
 /** Returns the preferences of the client, completed by those that the operator has set for its account. */
 export function preferencesOf(audio: QueriedAudio, account: Account): AudioPreferences {
   const { default_audio: defaultAudio, pinned_audio: pinnedAudio } = account;
-  const isPinned = audio.in === 'auto' && pinnedAudio !== undefined;
+  const pinned = pinnedAudio === undefined ? undefined : parseDeclaredFormat(pinnedAudio);
   return {
     ...audio,
-    in: isPinned ? parseDeclaredFormat(pinnedAudio) : audio.in,
+    in: withPin(audio.in, pinned),
+    pinned,
     unknownOut: defaultAudio === undefined ? undefined : parseAudioFormat(defaultAudio),
   };
 }

@@ -37,6 +37,8 @@ const MAX_VOLUME_NAMES_LENGTH = 128_000;
 /** Preferences of a client for its audio, before it has sent anything else. */
 export type AudioPreferences = {
   in: DeclaredFormat;
+  /** Format in which the clients of the account send when they say `auto`; undefined if the operator has pinned none. */
+  pinned: DeclaredFormat | undefined;
   /** Format that the client hears; undefined: the same as it sends. */
   out: OutputFormat | undefined;
   delivery: Delivery;
@@ -101,7 +103,7 @@ export class ClientAudio {
       const { in: declared, out, delivery } = settings;
       const answer = settings.detected && answerTo(settings.detected);
       const unknownOut = answer ?? preferences.unknownOut;
-      this.#preferences = { in: declared, out, delivery, unknownOut };
+      this.#preferences = { ...preferences, in: declared, out, delivery, unknownOut };
       this.#volume = settings.volume;
       this.#gains = quantized(settings.volume);
       this.#isMuted = settings.isMuted;
@@ -317,7 +319,7 @@ export class ClientAudio {
     // Clients use this to test the connection: it costs only the answer.
     if (isQuestion && !this.#isVolumeLimited) return this.#configured();
     const wanted: AudioPreferences = { ...this.#preferences };
-    if (audio !== undefined) wanted.in = parseDeclaredFormat(audio);
+    if (audio !== undefined) wanted.in = withPin(parseDeclaredFormat(audio), wanted.pinned);
     if (audioOut !== undefined) wanted.out = parseAudioOut(audioOut);
     if (delivery !== undefined) wanted.delivery = delivery;
     const volumes = withoutOnes({ ...this.#volume, ...volume });
@@ -399,6 +401,10 @@ export class ClientAudio {
 }
 
 const clock = () => performance.now();
+
+/** Returns the format that a client sends: in place of `auto`, the one that is pinned for its account. */
+export const withPin = (declared: DeclaredFormat, pinned: DeclaredFormat | undefined) =>
+  declared === 'auto' ? (pinned ?? declared) : declared;
 
 const nameOf = (out: OutputFormat | undefined) => (out ? formatAudioFormat(out) : 'auto');
 

@@ -43,6 +43,7 @@ function open(declared: string) {
   };
   const preferences = {
     in: parseDeclaredFormat(declared),
+    pinned: undefined,
     out: undefined,
     delivery: 'mix' as const,
     unknownOut: undefined,

@@ -128,6 +128,17 @@ test.each([
   },
 );
 
+test('configure with audio=auto: the format that is pinned for the account stays', async () => {
+  const pinned = { codec: 'pcmu', rateHz: 8000, channels: 1 } as const;
+  const audio = await openAudio({ set: { in: pinned, pinned } });
+  audio.configure({ type: 'configure', audio: 'opus' });
+  expect(audio.describe().in).toBe('opus');
+  audio.configure({ type: 'configure', audio: 'auto' });
+  expect(audio.describe()).toMatchObject({ in: 'pcmu', out: 'pcmu' });
+  expect(audio.takesRelayed).toBe(false);
+  audio.close();
+});
+
 test('the client is told again that its format is unknown, after one was detected', async () => {
   const told: string[] = [];
   const audio = await openAudio({ told });
@@ -188,6 +199,7 @@ async function openAudio({ set, settings, turn = AT_ONCE, stored = [], told = []
   const codecs = await loadCodecs({ bitrateBps: 48_000, complexity: 5 });
   const nothing: AudioPreferences = {
     in: 'auto',
+    pinned: undefined,
     out: undefined,
     delivery: 'mix',
     unknownOut: undefined,

@@ -56,6 +56,7 @@ function open(declared: string) {
   };
   const preferences = {
     in: parseDeclaredFormat(declared),
+    pinned: undefined,
     out: undefined,
     delivery: 'mix' as const,
     unknownOut: undefined,

@@ -79,7 +79,13 @@ beforeEach(() => {
     id: 'session',
     credentials: { account, grant: undefined },
     peer: 'p',
-    audio: { in: 'auto', out: undefined, delivery: 'mix', unknownOut: undefined },
+    audio: {
+      in: 'auto',
+      pinned: undefined,
+      out: undefined,
+      delivery: 'mix',
+      unknownOut: undefined,
+    },
     wantsStats: false,
     requestLimits: Object.assign(new RequestLimits(1000, DEFAULT_TIMINGS.budgets), {
       turns: new NoTurns(),
