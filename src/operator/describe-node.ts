@@ -67,16 +67,17 @@ export function summarizeRoom(room: Room): RoomSummary {
     websocket: count(({ kind }) => kind === 'websocket'),
     webrtc: count(({ kind }) => kind === 'webrtc'),
     away: count(({ isAway }) => isAway),
-    talking: count(({ levelDbov }) => levelDbov !== undefined),
+    talking: count(({ isTalking }) => isTalking),
   };
 }
 
 /** Returns the peers of a room on this node. */
 export function describePeers(room: Room): PeerOfNode[] {
-  return room.describePeers().map(({ peer, kind, isAway, levelDbov, audioStats }) => ({
+  return room.describePeers().map(({ peer, kind, isAway, isTalking, levelDbov, audioStats }) => ({
     peer,
     kind,
     away: isAway,
+    talking: isTalking,
     ...(levelDbov !== undefined && { level_dbov: levelDbov }),
     ...(audioStats && {
       audio: {

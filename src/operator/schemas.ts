@@ -76,7 +76,9 @@ const PeerOfNodeSchema = Type.Object({
   kind: PeerKindSchema,
   /** True while its connection is lost and its place is kept. */
   away: Type.Boolean(),
-  /** dBov; absent while it does not talk. */
+  /** Nodes of an older version do not send this. */
+  talking: Type.Optional(Type.Boolean()),
+  /** dBov; absent while it does not talk, or talks in an unknown format. */
   level_dbov: Type.Optional(Type.Number()),
   /** Audio statistics of a WebSocket peer in this room. */
   audio: Type.Optional(

@@ -23,7 +23,8 @@ export type PeerState = {
   kind: PeerKind;
   /** True if the peer's connection is lost and its place is kept. */
   isAway: boolean;
-  /** dBov; undefined while it does not talk. */
+  isTalking: boolean;
+  /** dBov; undefined while it does not talk, or talks in an unknown format. */
   levelDbov: number | undefined;
   audioStats: AudioStats | undefined;
 };
@@ -110,12 +111,13 @@ export class Members {
     return [...this.#peers.values()];
   }
 
-  /** Returns the peers of this node with their statistics. @param levels levels of talking peers, dBov, by name */
-  describe(levels: ReadonlyMap<string, number>): PeerState[] {
+  /** Returns the peers of this node with their statistics. @param levels levels of talking peers, dBov, by name; undefined where unknown */
+  describe(levels: ReadonlyMap<string, number | undefined>): PeerState[] {
     return this.here.map((peer) => ({
       peer: peer.name,
       kind: peer.kind,
       isAway: this.#suspended.has(peer),
+      isTalking: levels.has(peer.name),
       levelDbov: levels.get(peer.name),
       audioStats: peer.audioStats,
     }));

@@ -151,7 +151,7 @@ export class Room {
 
   /** Returns the peers of this node with their statistics. */
   describePeers(): PeerState[] {
-    const levels = new Map(this.mixer.speaking().map((active) => [active.peer, active.level_dbov]));
+    const levels = new Map(this.#talking().map(({ peer, level_dbov }) => [peer, level_dbov]));
     return this.#members.describe(levels);
   }
 

@@ -60,6 +60,9 @@ test('nodes and rooms are shown, with who speaks how loud; Kick and Drain do it,
   const ada = await speak(a, 'Ada', 'kitchen', 0.3);
   const grace = await speak(b, 'Grace', 'kitchen', 0.02);
   await enter(a, 'door phone', { room: 'kitchen' });
+  const secret = await enter(b, 'Secret', { room: 'kitchen', audio: 'opaque' });
+  const secrets = keepPlaying(secret, [Buffer.from('secret')]);
+  cleanUps.push(() => secrets.close());
   const mary = await connect(b, { room: '__lobby__', peer: 'Mary' });
   await mary.ask({ type: 'join', room: 'kitchen', media: 'webrtc' }, 'joined');
   const bob = await enter(b, 'Bob', { room: 'workshop' });
@@ -80,7 +83,7 @@ test('nodes and rooms are shown, with who speaks how loud; Kick and Drain do it,
     ]);
     expect(await page.locator('.talking-text:visible').allInnerTexts()).toEqual([
       '1 talking',
-      '2 talking',
+      '3 talking',
     ]);
   }, SETTLING);
   await choose(browser, 'kitchen');
@@ -90,6 +93,7 @@ test('nodes and rooms are shown, with who speaks how loud; Kick and Drain do it,
     expect(await level('Ada')).toBeGreaterThan(-20);
     expect(await level('Grace')).toBeLessThan(-25);
     expect(await peerIn(browser, 'door phone').locator('.dbov').innerText()).toBe('silent');
+    expect(await peerIn(browser, 'Secret').locator('.dbov').innerText()).toBe('talking');
     expect(await peerIn(browser, 'Mary').locator('.facts').innerText()).toContain('Browser');
     expect(await peerIn(browser, 'Lin').locator('.facts').innerText()).toContain('place kept');
   }, SETTLING);
@@ -118,7 +122,7 @@ test('nodes and rooms are shown, with who speaks how loud; Kick and Drain do it,
   );
   const focusedId = () => page.evaluate(() => document.activeElement?.id);
   await expect.poll(focusedId, SETTLING).toBe('nodes-title');
-  await Promise.all([bob.close(), mary.close()]);
+  await Promise.all([bob.close(), mary.close(), secret.close()]);
   await vi.waitFor(
     async () => expect(await ofB.locator('.state').innerText()).toBe('gone'),
     SETTLING,

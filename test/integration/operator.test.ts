@@ -116,6 +116,7 @@ test('rooms of all nodes, with who is there, where, and how loud', async () => {
     { peer: 'lost', node: idB, away: true },
   ]);
   expect(peers[0]!.level_dbov).toBeGreaterThan(-20);
+  expect(peers.map(({ talking }) => talking)).toEqual([true, false, false]);
   expect(peers[1]).not.toHaveProperty('level_dbov');
   const again = await enter(a!, 'lost', { room });
   await again.next('welcome');
@@ -125,6 +126,25 @@ test('rooms of all nodes, with who is there, where, and how loud', async () => {
   });
   expect((await admin(a!, `rooms/${account}/nowhere`)).status).toBe(404);
   expect((await admin(a!, 'rooms/0/nowhere')).status).toBe(400);
+});
+
+test('a peer that talks in an unknown format is told to talk, without a level', async () => {
+  const [a, b] = await openNodes(2, ADMIN, undefined, PATIENT);
+  const account = a!.demo!.account.id;
+  const alice = await enter(a!, 'alice', { room: 'kitchen', audio: 'opaque' });
+  await enter(b!, 'bob', { room: 'kitchen', audio: 'opaque' });
+  const secrets = keepPlaying(alice, [Buffer.from('secret')]);
+  cleanUps.push(() => secrets.close());
+  await eventually('alice talks, once', async () => {
+    const { rooms } = await roomsOf(b!);
+    return rooms[0]?.talking === 1;
+  });
+  const { peers } = await roomOf(b!, account, 'kitchen');
+  expect(peers).toMatchObject([
+    { peer: 'alice', talking: true },
+    { peer: 'bob', talking: false },
+  ]);
+  expect(peers[0]).not.toHaveProperty('level_dbov');
 });
 
 test('the list of rooms comes in parts, each room once, and may be searched', async () => {

@@ -88,6 +88,7 @@ function PeerEntry({
   onKick: () => void;
 }) {
   const { peer: name, level_dbov: level, audio } = peer;
+  const isTalking = peer.talking ?? level !== undefined;
   const away = peer.away ? ['connection lost, place kept'] : [];
   const kick = useRef<HTMLButtonElement>(null);
   useLayoutEffect(() => {
@@ -97,7 +98,7 @@ function PeerEntry({
     };
   }, [title]);
   return (
-    <li class="card peer" data-peer={name} data-speaking={String(level !== undefined)}>
+    <li class="card peer" data-peer={name} data-speaking={String(isTalking)}>
       <div class="who">
         <bdi class="title">{name}</bdi>
         <span class="quiet facts">
@@ -106,7 +107,7 @@ function PeerEntry({
       </div>
       <div class="loudness">
         <Meter share={level === undefined ? 0 : meterShare(level)} />
-        <span class="dbov quiet">{level === undefined ? 'silent' : `${level}${NBSP}dBov`}</span>
+        <span class="dbov quiet">{loudnessOf(isTalking, level)}</span>
       </div>
       {audio && <p class="audio quiet">{statsOf(audio)}</p>}
       <button
@@ -120,6 +121,12 @@ function PeerEntry({
       </button>
     </li>
   );
+}
+
+/** Returns a level in words; a peer that talks in an unknown format has none. */
+function loudnessOf(isTalking: boolean, level: number | undefined): string {
+  if (level !== undefined) return `${level}${NBSP}dBov`;
+  return isTalking ? 'talking' : 'silent';
 }
 
 function statsOf(audio: NonNullable<PeerDescription['audio']>): string {
