@@ -1,9 +1,9 @@
-import { loadCodecs } from '../src/audio/codecs.ts';
+import { type Codecs, loadCodecs } from '../src/audio/codecs.ts';
 import { formatAudioFormat } from '../src/audio/format.ts';
 import { FormatDetector } from '../src/audio/ingest/detection/detector.ts';
 import type { TimedMessage } from '../src/audio/ingest/detection/pace.ts';
 import { arrivalsOf, corpusCases } from '../test/support/corpus.ts';
-import { firstSoundCases, hearFirstSound } from '../test/support/first-sound.ts';
+import { firstSoundCases, hearFirstSound, hearWrongly } from '../test/support/first-sound.ts';
 import { arrivalsOfUnknown, UNKNOWN_KINDS, unknownCases } from '../test/support/unknown-corpus.ts';
 import { reportChanges } from './detection-changes.ts';
 import { quantile } from './percentiles.ts';
@@ -15,6 +15,8 @@ type Outcome = {
   said: string;
   /** Time from the first message to the one that led to the result, ms. */
   heldMs: number;
+  /** Duration of audible sound that is read as a wrong format, ms. */
+  wrongMs: number;
 };
 
 /** Settings of the Opus encoder, on which the detection does not depend. */
@@ -32,27 +34,28 @@ const UNKNOWN = 'opaque';
  * @returns a table of correct results and their times, and all wrong results
  */
 export async function reportDetection(seeds: number, signal: AbortSignal): Promise<string> {
+  const codecs = await loadCodecs(FIRST_SOUND_ENCODING);
   const known: Outcome[] = [];
   for (const corpusCase of corpusCases(seeds, true)) {
     await breathe(known.length, signal);
     const was = formatAudioFormat(corpusCase.format);
-    known.push(detect(corpusCase.content, was, await arrivalsOf(corpusCase)));
+    known.push(await hear(corpusCase.content, was, await arrivalsOf(corpusCase), codecs));
   }
   const others: Outcome[] = [];
   for (const unknownCase of unknownCases(seeds)) {
     await breathe(others.length, signal);
     const arrivals = await arrivalsOfUnknown(unknownCase);
     const { kind } = unknownCase;
-    if (arrivals) others.push(detect(kind, UNKNOWN_KINDS.get(kind)![0], arrivals));
+    if (arrivals) others.push(await hear(kind, UNKNOWN_KINDS.get(kind)![0], arrivals, codecs));
   }
   return `
-| format detection | streams | right | unknown | undecided | wrong | held p50 / p90 / max |
-| --- | --- | --- | --- | --- | --- | --- |
+| format detection | streams | right | unknown | undecided | wrong | wrong and audible, longest | held p50 / p90 / max |
+| --- | --- | --- | --- | --- | --- | --- | --- |
 ${[...rowsOf(known), line('all', known), ...rowsOf(others)].join('\n')}
 
 ${reportWrong([...known, ...others])}
 
-${await reportFirstSounds(seeds, signal)}
+${await reportFirstSounds(seeds, codecs, signal)}
 
 ${await reportChanges(seeds, signal)}
 `;
@@ -62,8 +65,11 @@ ${await reportChanges(seeds, signal)}
  * Plays silence and then audio to inputs without a declared format, and reports the detected formats and the
  * audio that was decoded wrongly.
  */
-async function reportFirstSounds(seeds: number, signal: AbortSignal): Promise<string> {
-  const codecs = await loadCodecs(FIRST_SOUND_ENCODING);
+async function reportFirstSounds(
+  seeds: number,
+  codecs: Codecs,
+  signal: AbortSignal,
+): Promise<string> {
   const rows = new Map<
     string,
     { streams: number; right: number; audible: number; mostMs: number }
@@ -98,7 +104,22 @@ async function breathe(cases: number, signal: AbortSignal): Promise<void> {
   signal.throwIfAborted();
 }
 
-function detect(row: string, was: string, arrivals: TimedMessage[]): Outcome {
+const isWrong = ({ said, was }: Pick<Outcome, 'said' | 'was'>): boolean =>
+  said !== was && said !== UNKNOWN && said !== NEVER;
+
+/** Detects the format of a stream, and plays it if that is wrong. */
+async function hear(
+  row: string,
+  was: string,
+  arrivals: TimedMessage[],
+  codecs: Codecs,
+): Promise<Outcome> {
+  const detected = { row, was, ...detect(was, arrivals) };
+  const wrongMs = isWrong(detected) ? (await hearWrongly(arrivals, was, codecs)).wrongMs : 0;
+  return { ...detected, wrongMs };
+}
+
+function detect(was: string, arrivals: TimedMessage[]): Pick<Outcome, 'said' | 'heldMs'> {
   const firstMs = arrivals[0]!.atMs;
   const detector = new FormatDetector();
   for (const { message, atMs } of arrivals) {
@@ -106,9 +127,9 @@ function detect(row: string, was: string, arrivals: TimedMessage[]): Outcome {
     if (!detection) continue;
     const isGuess = detector.isSilentSoFar && was === UNKNOWN;
     const said = isGuess ? NEVER : formatAudioFormat(detection.format);
-    return { row, was, said, heldMs: atMs - firstMs };
+    return { said, heldMs: atMs - firstMs };
   }
-  return { row, was, said: NEVER, heldMs: arrivals.at(-1)!.atMs - firstMs };
+  return { said: NEVER, heldMs: arrivals.at(-1)!.atMs - firstMs };
 }
 
 const rowsOf = (outcomes: Outcome[]): string[] =>
@@ -119,13 +140,15 @@ function line(name: string, outcomes: Outcome[]): string {
   const right = count(({ said, was }) => said === was);
   const unknown = count(({ said, was }) => said === UNKNOWN && said !== was);
   const undecided = count(({ said }) => said === NEVER);
-  const wrong = outcomes.length - right - unknown - undecided;
+  const wrong = count(isWrong);
+  const audible = count(({ wrongMs }) => wrongMs > 0);
+  const longestMs = Math.max(...outcomes.map(({ wrongMs }) => wrongMs));
   const held = outcomes.map(({ heldMs }) => heldMs).toSorted((a, b) => a - b);
   const heldFor = (share: number) => quantile(held, share).toFixed(0);
   const percent = (part: number) =>
     part === 0 ? '0' : `${((100 * part) / outcomes.length).toFixed(2)} %`;
   const shares = [right, unknown, undecided, wrong].map(percent).join(' | ');
-  return `| ${name} | ${outcomes.length} | ${shares} | ${heldFor(0.5)} / ${heldFor(0.9)} / ${heldFor(1)} ms |`;
+  return `| ${name} | ${outcomes.length} | ${shares} | ${audible}, ${longestMs} ms | ${heldFor(0.5)} / ${heldFor(0.9)} / ${heldFor(1)} ms |`;
 }
 
 /** Lists the cells of the confusion matrix off its diagonal, the largest first. */

@@ -18,7 +18,7 @@ const MESSAGE_LENGTHS_MS = [20, 100];
 /** Format that is told for random bytes. */
 export const RANDOM_BYTES = 'opaque';
 
-const CHANGING = [
+const KNOWN = [
   'opus',
   'pcmu',
   'pcma',
@@ -33,8 +33,8 @@ const CHANGING = [
   'pcm_f32le;rate=44100;channels=1',
   'pcm_f32le;rate=48000;channels=1',
   'pcm_f32le;rate=48000;channels=2',
-  RANDOM_BYTES,
 ];
+const CHANGING = [...KNOWN, RANDOM_BYTES];
 /** Durations before and after a change. */
 const BEFORE_MS = 1500;
 const AFTER_MS = 3000;
@@ -116,14 +116,12 @@ export async function hearFormatChange(
 }
 
 const STEADY = [
-  'opus',
-  'pcmu',
-  'pcma',
-  'pcm_s16le;rate=8000;channels=1',
-  'pcm_s16le;rate=16000;channels=1',
-  'pcm_s16le;rate=48000;channels=1',
-  'pcm_s16le;rate=48000;channels=2',
-  'pcm_f32le;rate=48000;channels=1',
+  ...KNOWN,
+  'g722',
+  'pcm_s16be;rate=16000;channels=1',
+  'pcm_u8;rate=8000;channels=1',
+  'pcm_s24le;rate=48000;channels=2',
+  'pcm_s32le;rate=48000;channels=2',
 ];
 /** Durations of a part of a stream, and of the digital silence after it. */
 const LEAST_PART_MS = 3000;
@@ -144,8 +142,8 @@ export function* steadyStreams(seeds: number): Generator<SteadyStream> {
 }
 
 /**
- * Counts the messages of a stream that never changes: all; those at which the stream is held because they hardly seem to be of the format; and
- * those from which another format is detected.
+ * Counts the messages of a stream that never changes: all; the alarms, messages that hardly seem to be of the format; those that are held, from
+ * an alarm until the format is clear again; and those from which another format is detected.
  */
 export async function alarmsIn({ format, messageMs, seed }: SteadyStream) {
   const random = seededRandom(seed * 7919 + messageMs);
@@ -155,7 +153,7 @@ export async function alarmsIn({ format, messageMs, seed }: SteadyStream) {
   ]);
   const arrivals = await streamOf(parts, { format, messageMs, random });
   const guard = guardOf(format, new PaceHistory())!;
-  const counts = { messages: arrivals.length, held: 0, mistaken: 0 };
+  const counts = { messages: arrivals.length, alarms: 0, held: 0, mistaken: 0 };
   let doubt: FormatDetector | undefined;
   let atBytes = 0;
   for (const [i, { message, atMs }] of arrivals.entries()) {
@@ -164,10 +162,11 @@ export async function alarmsIn({ format, messageMs, seed }: SteadyStream) {
     atBytes += message.length;
     if (typeof look === 'object') counts.mistaken += 1;
     if (look === 'wrong') {
-      counts.held += 1;
+      counts.alarms += 1;
       doubt = new FormatDetector();
     }
     const detection = doubt?.push(message, atMs);
+    if (doubt && !detection) counts.held += 1;
     if (!doubt || !detection) continue;
     if (!doubt.isSilentSoFar && detection.format.codec !== format.codec) counts.mistaken += 1;
     else if (!doubt.isSilentSoFar) guard.reassure();

@@ -75,7 +75,16 @@ export async function hearFirstSound(
   firstSound: FirstSoundCase,
   codecs: Codecs,
 ): Promise<FirstSound> {
-  const right = formatAudioFormat(firstSound.format);
+  const arrivals = await arrivalsOfFirstSound(firstSound);
+  return hearWrongly(arrivals, formatAudioFormat(firstSound.format), codecs);
+}
+
+/** Plays a stream to an input that knows nothing of it. @param right name of its format */
+export async function hearWrongly(
+  arrivals: readonly TimedMessage[],
+  right: string,
+  codecs: Codecs,
+): Promise<FirstSound> {
   const told: string[] = [];
   const wrong: Buffer[] = [];
   const input: AudioInput = new AudioInput(
@@ -96,7 +105,7 @@ export async function hearFirstSound(
       },
     },
   );
-  for (const { message, atMs } of await arrivalsOfFirstSound(firstSound)) {
+  for (const { message, atMs } of arrivals) {
     input.push(message, atMs);
     await new Promise(setImmediate);
   }
