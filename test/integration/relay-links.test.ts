@@ -99,6 +99,36 @@ test('a link whose other end does not answer any more is given up and opened aga
   expect(other.heardTexts()).toEqual(['before', 'after']);
 });
 
+test('a link that is open but not read: of what waits the oldest beyond 4 MiB are dropped and counted, and the rest comes in order', async () => {
+  const [one, other] = [await openNode('one'), await openNode('other')];
+  const proxy = await openProxy(other);
+  const port = Number(new URL(proxy.url).port);
+  say(one, 'other', port, 'before');
+  await eventually('it has come', () => other.heard.length === 1);
+  proxy.hang();
+  const before = counters.dropped.not_relayed;
+  const faults = counters.relayFaults;
+  const dropped = () => counters.dropped.not_relayed - before;
+  let sent = 0;
+  // Kernels hold some megabytes besides.
+  while (dropped() < 100 && sent < 2000) {
+    const message = Buffer.alloc(64 * 1024);
+    message.writeUInt32BE(sent);
+    say(one, 'other', port, message);
+    sent += 1;
+    await new Promise(setImmediate);
+  }
+  expect(dropped()).toBe(100);
+  proxy.goOn();
+  const numbers = () => other.heard.slice(1).map(({ message }) => message.readUInt32BE());
+  await eventually('the newest has come', () => numbers().at(-1) === sent - 1);
+  const heard = numbers();
+  expect(heard).toEqual([...new Set(heard)].toSorted((a, b) => a - b));
+  expect(heard.length).toBe(sent - dropped());
+  expect(heard.slice(-60)[0]).toBe(sent - 60);
+  expect([one.relays.size, counters.relayFaults]).toEqual([1, faults]);
+});
+
 test('messages that wait too long for a node are dropped and counted, and it is not tried any more', async () => {
   const one = await openNode('one', { maxAgeMs: 300 });
   const other = await openNode('other');
