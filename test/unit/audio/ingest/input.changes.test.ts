@@ -341,3 +341,16 @@ describe('a change of rate that leaves the length of messages as it was', () => 
     },
   );
 });
+
+test('twenty files of other kinds on one connection: one decoder is open at a time', async () => {
+  const own = await loadCodecs({ bitrateBps: 48_000, complexity: 0 });
+  const { input, detected, faults, send } = openTimedClient(own);
+  const kinds = ['speech.flac', 'speech.ogg', 'speech.mp4', 'speech.oga'];
+  for (let file = 0; file < 20; file += 1) {
+    await send(recording(kinds[file % kinds.length]!).slice(0, 30), CUT_MS);
+    await vi.waitFor(() => expect(own.frames.size).toBe(1));
+  }
+  expect([detected.length, faults]).toEqual([20, []]);
+  input.close();
+  expect(own.frames.size).toBe(0);
+});
