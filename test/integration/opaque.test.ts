@@ -1,11 +1,13 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { formatAudioFormat } from '../../src/audio/format.ts';
 import { counters } from '../../src/counters.ts';
 import { leaseSettingsKey } from '../../src/store/keys.ts';
 import type { TestClient } from '../support/client.ts';
 import { eventually, openTestGateway, type TestGateway } from '../support/gateway.ts';
 import { seededRandom } from '../support/random.ts';
 import { TestRedis } from '../support/redis.ts';
-import { keepPlaying, opusTone, play } from '../support/sound.ts';
+import { keepPlaying, opusTone, play, sampleTone } from '../support/sound.ts';
 import { useStack } from '../support/use-stack.ts';
 import { WebRtcClient } from '../support/webrtc-client.ts';
 
@@ -13,7 +15,8 @@ import { WebRtcClient } from '../support/webrtc-client.ts';
 
 const { createAccount, openStore, connect, cleanUps } = useStack();
 
-const PCM = 'pcm_s16le;rate=16000;channels=1';
+const SAMPLES = { codec: 'pcm_s16le', rateHz: 16_000, channels: 1 } as const;
+const PCM = formatAudioFormat(SAMPLES);
 const ENVIRONMENT = { RESUME_MS: '15000', MEDIA_WORKERS: '1' };
 const TIMINGS = {
   budgets: { tellAfterMs: 50, closeAfterMs: 500 },
@@ -65,6 +68,12 @@ const isToldUnknown = ({ messages }: TestClient) =>
 const speakersIn = ({ messages }: TestClient) =>
   messages.flatMap((message) => (message.type === 'speaking' ? message.peers : []));
 
+/** Returns the peers that speak now, as far as a client was told. */
+function speakersOf({ messages }: TestClient): string[] {
+  const told = messages.findLast((message) => message.type === 'speaking');
+  return told?.peers.map(({ peer }) => peer) ?? [];
+}
+
 /** Waits until a client is told that a peer of an unknown format sends. */
 const seesMessages = (client: TestClient) =>
   eventually('they are seen to speak', () =>
@@ -95,6 +104,21 @@ describe.each(['one node', 'two nodes'])('on %s', (where) => {
     return clients;
   }
 
+  /** Enters a room with a browser; a client that is in the room sees it. */
+  async function enterBrowser(room: string, witness: TestClient) {
+    const browser = await connect(nodeOf(1), { room: '__lobby__', peer: 'browser' });
+    const { webrtc } = await browser.ask({ type: 'join', room, media: 'webrtc' }, 'joined');
+    const media = new WebRtcClient(browser, webrtc);
+    cleanUps.push(() => media.close());
+    await witness.until('browser', () =>
+      witness.messages.find(
+        (message) => message.type === 'peer_joined' && message.kind === 'webrtc',
+      ),
+    );
+    await media.hear();
+    return { browser, media };
+  }
+
   const OPAQUE = { audio: 'opaque' };
 
   test('three clients of a format of their own hear each other, byte for byte and in order, and nobody else hears them', async () => {
@@ -113,13 +137,8 @@ describe.each(['one node', 'two nodes'])('on %s', (where) => {
       TestClient,
       TestClient,
     ];
-    const browser = await connect(nodeOf(1), { room: '__lobby__', peer: 'browser' });
-    const { webrtc } = await browser.ask({ type: 'join', room, media: 'webrtc' }, 'joined');
-    await alice.until('browser', () => alice.messages.find(({ type }) => type === 'peer_joined'));
+    const { browser, media } = await enterBrowser(room, alice);
     expect((await alice.next('welcome')).audio).toMatchObject({ in: 'opaque', out: 'opaque' });
-    const media = new WebRtcClient(browser, webrtc);
-    cleanUps.push(() => media.close());
-    await media.hear();
     const tone = await opusTone(1000, 0.5, 200);
     /** Plays known sound, which is heard by all others: they would have heard what came before it. */
     const playKnown = async () => {
@@ -182,6 +201,77 @@ describe.each(['one node', 'two nodes'])('on %s', (where) => {
     const configured = await alice.ask({ type: 'configure', mute: false }, 'configured');
     expect(configured.audio).toMatchObject({ in: 'opaque', out: 'opaque' });
     expect(alice.messages.filter(({ type }) => type === 'audio_unknown')).toHaveLength(1);
+  });
+
+  test('a client that says nothing of its format is heard by one that sends nothing, and not by a browser', async () => {
+    const room = newRoom();
+    const [alice, bob, opus] = (await enterAll(room, {
+      alice: {},
+      bob: {},
+      opus: { audio: 'opus' },
+    })) as [TestClient, TestClient, TestClient];
+    const { browser, media } = await enterBrowser(room, alice);
+    const said = encrypted(17, Array(300).fill(160));
+    let sent = 0;
+    while (sent < said.length && !isToldUnknown(alice)) {
+      await play(alice, said.slice(sent, sent + 15));
+      sent += 15;
+    }
+    await hears(bob, said.slice(0, sent));
+    await seesMessages(browser);
+    await play(opus, await opusTone(1000, 0.5, 500));
+    await eventually('known sound is heard', () => media.heard.length > 0);
+    expect(new Set(media.heard.map(({ peer }) => peer))).toEqual(new Set(['opus']));
+    expect(browser.frames).toEqual([]);
+    await hears(bob, said.slice(0, sent));
+  });
+
+  test('a message, a pause of 2.6 s, and a talk in an unknown format: all of it is heard', async () => {
+    const [alice, bob] = (await enterAll(newRoom(), { alice: {}, bob: OPAQUE })) as [
+      TestClient,
+      TestClient,
+    ];
+    const [first, ...talk] = encrypted(18, Array(301).fill(160)) as [Buffer, ...Buffer[]];
+    alice.sendAudio(first);
+    await sleep(2600);
+    let sent = 0;
+    while (sent < talk.length && !isToldUnknown(alice)) {
+      await play(alice, talk.slice(sent, sent + 15));
+      sent += 15;
+    }
+    expect(await alice.next('audio_unknown')).toMatchObject({ relayed: true });
+    await hears(bob, [first, ...talk.slice(0, sent)]);
+  });
+
+  test('a client that sends samples and asks for messages hears them, and no known sound', async () => {
+    const [alice, opus, asking, witness] = (await enterAll(newRoom(), {
+      alice: OPAQUE,
+      opus: { audio: 'opus' },
+      asking: { audio: PCM, audio_out: 'opaque' },
+      witness: { audio: PCM },
+    })) as [TestClient, TestClient, TestClient, TestClient];
+    expect((await asking.next('welcome')).audio).toMatchObject({ in: PCM, out: 'opaque' });
+    const said = encrypted(19, [100, 64 * 1024, 200]);
+    await play(opus, await opusTone(1000, 0.5, 200));
+    await eventually('known sound is heard', () => witness.frames.length > 0);
+    send(alice, said);
+    await hears(asking, said);
+    await play(asking, sampleTone(SAMPLES, 1000, 0.5, 200));
+    await eventually('its own is heard', () => speakersOf(witness).includes('asking'));
+    await play(opus, await opusTone(1000, 0.5, 200));
+    send(alice, said);
+    await hears(asking, [...said, ...said]);
+  });
+
+  test('a client that has stopped sending messages is no speaker any more', async () => {
+    const [alice, bob] = (await enterAll(newRoom(), { alice: OPAQUE, bob: OPAQUE })) as [
+      TestClient,
+      TestClient,
+    ];
+    send(alice, encrypted(20, [100, 200]));
+    await seesMessages(bob);
+    expect(speakersOf(bob)).toEqual(['alice']);
+    await eventually('the end', () => speakersOf(bob).length === 0);
   });
 
   test('a client that has said and sent nothing hears what comes first, and nothing of the other kind', async () => {
@@ -338,7 +428,8 @@ describe.each(['one node', 'two nodes'])('on %s', (where) => {
       dave: OPAQUE,
       carol: OPAQUE,
     })) as [TestClient, TestClient, TestClient, TestClient];
-    const [muted, toCarol, toBoth, away, back] = encrypted(7, [10, 20, 30, 40, 50]) as [
+    const [muted, toCarol, toBoth, away, back, again] = encrypted(7, [10, 20, 30, 40, 50, 60]) as [
+      Buffer,
       Buffer,
       Buffer,
       Buffer,
@@ -370,6 +461,12 @@ describe.each(['one node', 'two nodes'])('on %s', (where) => {
     alice.sendAudio(muted);
     bob.sendAudio(muted);
     await hears(carol, [toCarol, toBoth, away, back, muted]);
+    await alice.ask({ type: 'join', room }, 'joined');
+    alice.sendAudio(again);
+    await hears(carol, [toCarol, toBoth, away, back, muted, again]);
+    await hears(bob, [toBoth, back, again]);
+    bob.sendAudio(toBoth);
+    await hears(alice, [toBoth]);
   });
 
   test('a client that resumes its session is relayed messages again, whatever its query says', async () => {

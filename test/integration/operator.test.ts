@@ -133,7 +133,7 @@ test('a peer that talks in an unknown format is told to talk, without a level', 
   const account = a!.demo!.account.id;
   const alice = await enter(a!, 'alice', { room: 'kitchen', audio: 'opaque' });
   await enter(b!, 'bob', { room: 'kitchen', audio: 'opaque' });
-  const secrets = keepPlaying(alice, [Buffer.from('secret')]);
+  const secrets = keepPlaying(alice, Array(50).fill(Buffer.from('secret')));
   cleanUps.push(() => secrets.close());
   await eventually('alice talks, once', async () => {
     const { rooms } = await roomsOf(b!);
