@@ -196,7 +196,8 @@ const pure = {
   ...measured,
   maxWorkers: availableParallelism(),
   testTimeout: 60_000,
-  // What is polled here costs nothing: the default interval of 50 ms would be most of the time that some tests take.
+  // Polling costs nothing here; the default interval of 50 ms would be most of the time of some
+  // tests.
   expect: { poll: { ...polling.poll, interval: 5 } },
 } as const;
 
