@@ -146,10 +146,10 @@ export class Visit {
   #endFor(reason: CloseReason): void {
     const isRefused = reason.code === 'unauthorized';
     const guest = isRefused ? this.#guest : undefined;
-    const nowMs = Date.now();
-    const words = guest ? guestEndWords(guest, nowMs) : endWords(reason);
+    const wallMs = Date.now();
+    const words = guest ? guestEndWords(guest, wallMs) : endWords(reason);
     // The entrance then asks for room and key.
-    if (guest && nowMs >= guest.invitedUntilMs) this.#page.forgetInvitation();
+    if (guest && wallMs >= guest.invitedUntilMs) this.#page.forgetInvitation();
     this.#end(words, isRefused, isKeyUnknown(reason));
   }
 
