@@ -39,9 +39,14 @@ async function openPeer() {
       made.push(newProducer(`p${made.length + 1}`));
       return made.at(-1);
     },
+    consume: async ({ producerId }: { producerId: string }) => ({
+      id: `consumer of ${producerId}`,
+      rtpParameters: {},
+      on: () => {},
+    }),
   };
   const host = {
-    router: { createWebRtcTransport: async () => transport },
+    router: { createWebRtcTransport: async () => transport, canConsume: () => true },
     publish: async () => {},
   } as unknown as WebRtcLegHost;
   const leg = await WebRtcLeg.open(host, {} as WebRtcLegEvents);
@@ -54,7 +59,9 @@ async function openPeer() {
     mutedChanged: () => {},
     lastPacketAtMs: () => undefined,
     media: { openWebRtcLeg: async () => ({ leg, router: { rtpCapabilities: {} } }) },
+    doLater: (work: () => void) => work(),
     producers: {
+      has: () => true,
       budgetOf: () => budget,
       removeOf: () => {
         const had = added.size > 0;
@@ -68,7 +75,7 @@ async function openPeer() {
       if (adding.fault) throw adding.fault;
     },
   };
-  const connection = { name: 'ann' } as unknown as ClientConnection;
+  const connection = { name: 'ann', notify: () => {} } as unknown as ClientConnection;
   const lease = { room } as unknown as RoomLease;
   const peer = await WebRtcPeer.open(lease, connection, undefined, false);
   const produce = () => peer.produce('t', { codecs: [] });
@@ -127,4 +134,12 @@ test('a muted browser that has come back and sends too much is ended by its pres
     await turn();
   }
   expect(ended).toEqual(['second connection']);
+});
+
+test('takeOffer() is true once for each consumer that a browser was offered', async () => {
+  const { peer } = await openPeer();
+  for (const id of ['p', 'q']) peer.producerAdded({ id, peer: 'bob', owner: undefined });
+  await turn();
+  const ids = ['consumer of p', 'consumer of p', 'consumer of q', 'consumer of r'];
+  expect(ids.map((id) => peer.takeOffer(id))).toEqual([true, false, true, false]);
 });
