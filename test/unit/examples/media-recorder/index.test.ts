@@ -12,12 +12,14 @@ const [, SCRIPT = ''] = /<script type="module">(.*)<\/script>/s.exec(readFileSyn
 class Line {
   static readonly OPEN = 1;
   readonly readyState = Line.OPEN;
+  readonly address: string;
   readonly query: URLSearchParams;
   closeCode: number | undefined;
   onmessage: ((event: { data: string }) => void) | null = null;
   onclose: ((event: { code: number }) => void) | null = null;
 
-  constructor(address: string) {
+  constructor(address: string | URL) {
+    this.address = String(address);
     this.query = new URL(address).searchParams;
     lines.push(this);
   }
@@ -59,6 +61,10 @@ class Opened {
 }
 
 let lines: Line[];
+/** Link that the user pasted. */
+let input: { value: string };
+/** Addresses to which invitations were sent. */
+let redeemed: string[];
 let recorders: Recorder[];
 let opened: Opened[];
 /** True if the user allows the microphone. */
@@ -74,12 +80,13 @@ const click = async () => {
 beforeEach(async () => {
   vi.useFakeTimers();
   lines = [];
+  redeemed = [];
   recorders = [];
   opened = [];
   isAllowed = true;
   button = {};
   p = {};
-  const input = { value: 'https://voice.example.com/#invite=i' };
+  input = { value: 'https://voice.example.com/#invite=i' };
   const elements: Record<string, object> = { input, button, p };
   const getUserMedia = async () => {
     if (!isAllowed) throw new Error('Permission denied');
@@ -94,7 +101,10 @@ beforeEach(async () => {
     clearTimeout,
     document: { querySelector: (name: string) => elements[name] },
     navigator: { mediaDevices: { getUserMedia } },
-    fetch: async () => Response.json(guest),
+    fetch: async (address: string | URL) => {
+      redeemed.push(String(address));
+      return Response.json(guest);
+    },
     WebSocket: Line,
     MediaRecorder: Recorder,
     AudioContext: Opened,
@@ -186,4 +196,19 @@ test('after a microphone that is refused, the button can be clicked again', asyn
   isAllowed = true;
   await click();
   expect(lines).toHaveLength(2);
+});
+
+test.each([
+  ['https://voice.example.com/', 'wss://voice.example.com/ws'],
+  ['https://example.com/voice/', 'wss://example.com/voice/ws'],
+  ['http://localhost:8080/', 'ws://localhost:8080/ws'],
+])('an invitation to the gateway at %s leads to it', async (page, socket) => {
+  lines[0]!.say(refusal);
+  lines[0]!.onclose?.({ code: 4403 });
+  input.value = `${page}#invite=i`;
+  await click();
+  expect(redeemed.at(-1)).toBe(`${page}api/invites/redeem`);
+  const [address] = lines[1]!.address.split('?');
+  expect(address).toBe(socket);
+  expect(lines[1]!.query.get('token')).toBe('t');
 });
