@@ -47,10 +47,18 @@ export type WantedRoom = {
    * join().
    */
   hasJoined: boolean;
-  /** Joins of this room in a row that failed in the browser: time of the first by `performance.now()`, and their number; undefined if the last one did not. */
-  failing: { sinceMs: number; times: number } | undefined;
+  /** Joins of this room in a row that failed in the browser; undefined unless the last join failed so. */
+  failing: Failing | undefined;
   resolve: () => void;
   reject: (error: Error) => void;
+};
+
+/** Joins that failed; times are of `performance.now()`. */
+type Failing = {
+  /** Time of the first of them, later by the outages since. */
+  sinceMs: number;
+  /** Time at which an outage began: the next connection was due, and has not come about yet. */
+  awaySinceMs?: number | undefined;
 };
 
 /** Returns the room that is open in a phase. */

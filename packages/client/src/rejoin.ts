@@ -1,10 +1,9 @@
 import { RequestError } from './errors.ts';
 import type { WantedRoom } from './phase.ts';
+import type { Pause } from './reconnector.ts';
 
-/** Time for which joins in a row may fail in the browser before a room is given up, ms. */
+/** Time from the first of several joins in a row that failed in the browser to the one after which the room is given up, without outages, ms. */
 const GIVEN_UP_AFTER_MS = 60_000;
-/** Minimum number of such joins: between two of them the network may have been away for longer. */
-const GIVEN_UP_AFTER_FAILURES = 4;
 
 /** Notes that a room has been joined. */
 export function noteJoined(wanted: WantedRoom): void {
@@ -22,11 +21,20 @@ export function isRepeated(wanted: WantedRoom, error: Error): boolean {
     return error.code === 'timeout' || (wanted.hasJoined && error.retryable);
   }
   const nowMs = performance.now();
-  const failing = (wanted.failing ??= { sinceMs: nowMs, times: 0 });
-  failing.times += 1;
-  const isEnough =
-    failing.times >= GIVEN_UP_AFTER_FAILURES && nowMs - failing.sinceMs >= GIVEN_UP_AFTER_MS;
-  return wanted.hasJoined && !isEnough;
+  const { sinceMs } = (wanted.failing ??= { sinceMs: nowMs });
+  return wanted.hasJoined && nowMs - sinceMs < GIVEN_UP_AFTER_MS;
+}
+
+/** Notes that a connection was lost. The pause before the next attempt is no outage. */
+export function noteLost({ failing }: WantedRoom, { retryAt }: Pause): void {
+  if (failing) failing.awaySinceMs ??= performance.now() + retryAt - Date.now();
+}
+
+/** Notes that there is a connection again: an outage does not count as time in which joins failed. */
+export function noteBack({ failing }: WantedRoom): void {
+  if (failing?.awaySinceMs === undefined) return;
+  failing.sinceMs += Math.max(0, performance.now() - failing.awaySinceMs);
+  failing.awaySinceMs = undefined;
 }
 
 /** Returns the fault of a room that is given up; undefined if it had never been joined, and `join()` fails with the error. */

@@ -14,7 +14,7 @@ import {
   type WantedRoom,
 } from './phase.ts';
 import { askForPlace, leavePlace, leaveQuietly } from './place-requests.ts';
-import { faultOf, isRepeated, noteJoined } from './rejoin.ts';
+import { faultOf, isRepeated, noteBack, noteJoined, noteLost } from './rejoin.ts';
 import type { CloseReason } from './retry.ts';
 import type { Joined, OpenAudio } from './room-parts.ts';
 import { Room } from './room.ts';
@@ -145,6 +145,7 @@ export class Session {
 
   #lost(pause: Pause): void {
     const phase = this.#phase;
+    if (this.#wanted) noteLost(this.#wanted, pause);
     let kept = phase.name === 'reconnecting' ? phase.kept : undefined;
     if (phase.name === 'in_room' && phase.room.isReady && phase.room.suspend()) kept = phase.room;
     this.#enter({ name: 'reconnecting', pause, wanted: this.#wanted, kept });
@@ -153,6 +154,7 @@ export class Session {
   #welcomed(connection: Connection, welcome: MessageOf<'welcome'>): void {
     const { session_id, resume_token, room, resumed, network, mute } = welcome;
     this.#parts.chooser.onNetwork(network, performance.now());
+    if (this.#wanted) noteBack(this.#wanted);
     if (!resumed) Object.assign(this.#parts.settings, UNTOLD);
     else if (mute !== undefined) this.#hearMute(mute);
     this.#resumption = { session_id, resume_token };

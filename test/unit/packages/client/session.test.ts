@@ -510,6 +510,20 @@ test('audio files that never load again: the room is given up after a while, and
   expect(sent()).toContain('leave');
 });
 
+test('audio files that load too slowly: the room is given up about a minute after the first failure', async () => {
+  const faults = notedFaults();
+  await client.join('kitchen');
+  const calls = failing('opened', Infinity, 30_000);
+  loseAll();
+  // Two attempts of 30 s, and the beginning of a third one.
+  await vi.advanceTimersByTimeAsync(70_000);
+  expect(client.state.name).not.toBe('lobby');
+  await vi.advanceTimersByTimeAsync(25_000);
+  expect(calls()).toBe(3);
+  expect(client.state).toEqual({ name: 'lobby' });
+  expect(faults).toEqual([`Reload the page to return to the room. ${UNLOADED}`]);
+});
+
 test('an encoder that does not load is loaded again until it can be used', async () => {
   const faults = notedFaults();
   const calls = failing('applyMicrophone', 3);
