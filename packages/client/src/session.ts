@@ -169,14 +169,13 @@ export class Session {
   #resumed(connection: Connection, joined: MessageOf<'joined'>): void {
     const phase = this.#phase;
     if (phase.name === 'joining') return; // taken to its room by another node, and asks for it anyway
-    const room = phase.name === 'reconnecting' ? phase.kept : undefined;
-    const before = this.#wanted;
-    if (room && before && room.resume(connection, joined) && this.#wanted === before) {
-      this.#enter({ name: 'in_room', connection, room, wanted: before });
-      return;
-    }
-    const wanted = this.#wanted; // a listener that was told of the resume may have left the room
-    if (wanted) {
+    const kept = phase.name === 'reconnecting' ? phase.kept : undefined;
+    // A listener that is told of the resume may leave the room, and its audio may be lost.
+    const room = kept?.resume(connection, joined) && kept === this.room ? kept : undefined;
+    const wanted = this.#wanted;
+    if (room && wanted) {
+      this.#enter({ name: 'in_room', connection, room, wanted });
+    } else if (wanted) {
       const there = joined.consumers ? 'webrtc' : 'websocket';
       const isThere = joined.room === wanted.room;
       void this.#join(connection, wanted, undefined, isThere ? there : undefined);

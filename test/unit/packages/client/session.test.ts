@@ -749,3 +749,20 @@ test('close() in a listener that is told of a mute by an operator ends the clien
   await reconnect();
   expect(client.state.name).toBe('closed');
 });
+
+test('a room whose audio is lost as it is resumed is joined again', async () => {
+  const faults = notedFaults();
+  const lost = new RequestError('no_path', 'The path is lost.', true);
+  let isClosed = false;
+  special = ({ handlers }) => ({
+    resume: () => handlers.lost(lost),
+    close: () => void (isClosed = true),
+  });
+  await client.join('kitchen');
+  Line.last.cut();
+  special = () => ({});
+  await reconnect();
+  expect({ faults, isClosed }).toEqual({ faults: [lost.message], isClosed: true });
+  expect(client.state).toMatchObject({ name: 'in_room', room: 'kitchen' });
+  expect(sent()).toEqual(['join']);
+});
