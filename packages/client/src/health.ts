@@ -112,7 +112,7 @@ export class HealthWatch {
     const { unsent } = audio;
     const isUnsent = unsent !== undefined && nowMs - unsent.sinceMs >= UNSENT_MS;
     const isPathless = noPathMs >= PATHLESS_MS;
-    const pathless = isAskingForPath ? TROUBLES.unanswered : TROUBLES.pathless;
+    const pathless = pathlessMs >= PATHLESS_MS ? TROUBLES.pathless : TROUBLES.unanswered;
     // A join waits for answers, without which its audio cannot begin over any transport.
     const needsWebSocket = transport === 'websocket' || around.isOpening;
     const isStalled = this.#checkWebSocket(needsWebSocket, mayBeLost, nowMs);

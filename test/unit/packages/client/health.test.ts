@@ -96,6 +96,10 @@ test('a path for which the gateway has not answered yet says nothing about the n
   expect(watch.trouble).toContain('the gateway has not answered');
   sound.isAskingForPath = false;
   expect(await until(12_000, hear)).toMatchObject({ pathlessMs: 2000 });
+  expect(watch.trouble).toContain('the gateway has not answered');
+  await until(13_250, hear);
+  expect(watch.trouble).toContain('the gateway has not answered');
+  expect(await until(13_500, hear)).toMatchObject({ pathlessMs: 3500 });
   expect(watch.trouble).toContain('this network may block');
 });
 
