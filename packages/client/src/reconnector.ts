@@ -22,7 +22,7 @@ type ReconnectorHandlers = {
 /** Minimum life of a connection after which the delays between attempts begin with the shortest again, ms. */
 const STEADY_MS = 5_000;
 /**
- * Time for which an attempt that ended without a `welcome` may still reach the gateway, and replace a newer connection, ms: the operating
+ * Time for which an attempt that ended without an answer may still reach the gateway, and replace a newer connection, ms: the operating
  * system sends its request again, or the gateway is slow to admit it.
  */
 const LATE_ATTEMPT_MS = 60_000;
@@ -99,12 +99,13 @@ export class Reconnector {
     return connection;
   }
 
-  /** Returns the reason of a close. One `replaced` may be the work of an attempt of this client that was given up, and is retryable. */
+  /** Makes one `replaced` retryable if an attempt that this client gave up may have caused it, and notes attempts that were given up. */
   #judge(reason: CloseReason): CloseReason {
     const nowMs = performance.now();
     const isOwn = reason.code === 'replaced' && nowMs < this.#lateUntil;
     if (isOwn) this.#lateUntil = -Infinity;
-    else if (this.#upSince === Infinity) this.#lateUntil = nowMs + LATE_ATTEMPT_MS;
+    else if (this.#upSince === Infinity && isSilent(reason))
+      this.#lateUntil = nowMs + LATE_ATTEMPT_MS;
     return isOwn ? { ...reason, message: OVERTAKEN, retryable: true } : reason;
   }
 
@@ -158,6 +159,9 @@ export class Reconnector {
 }
 
 const UNREACHABLE = reasonForCloseCode(1006);
+/** Returns true if an attempt ended without an answer: it was given up here, or broke. */
+const isSilent = ({ closeCode }: CloseReason): boolean =>
+  closeCode === CLOSE_CODES.heartbeat_timeout || closeCode === UNREACHABLE.closeCode;
 const OVERTAKEN = 'An earlier attempt to connect took the place of this connection.';
 const NO_TOKEN: CloseReason = { ...UNREACHABLE, message: 'No token came within 10 s.' };
 

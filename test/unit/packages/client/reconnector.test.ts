@@ -126,8 +126,8 @@ test('a client that is closed while it waits for a token opens nothing when it c
   expect(Socket.opened).toBe(0);
 });
 
-/** Opens a client that was let in, lost its connection, gave up an attempt without an answer, and was let in again. */
-async function giveUpAttempt(): Promise<void> {
+/** Opens a client that was let in and lost its connection, and whose next attempt has begun. */
+async function loseConnection(): Promise<void> {
   openClient(() => Promise.resolve('token'));
   const connected = client!.connect();
   await vi.advanceTimersByTimeAsync(0);
@@ -137,6 +137,11 @@ async function giveUpAttempt(): Promise<void> {
   Socket.cut(1006);
   await vi.advanceTimersByTimeAsync(500);
   expect(Socket.opened).toBe(2);
+}
+
+/** Opens a client that was let in, lost its connection, gave up an attempt without an answer, and was let in again. */
+async function giveUpAttempt(): Promise<void> {
+  await loseConnection();
   // A third of the time for which the place is kept, and a delay of 0.5 to 1 s.
   await vi.advanceTimersByTimeAsync(6000);
   expect(Socket.opened).toBe(3);
@@ -174,3 +179,20 @@ test('a connection that is replaced more than a minute after such an attempt end
   Socket.cut(4409);
   expect(client!.state).toMatchObject({ name: 'closed', reason: { code: 'replaced' } });
 });
+
+test.each([
+  { code: 1006, closed: false },
+  { code: 1012, closed: true },
+  { code: 1013, closed: true },
+])(
+  'a connection that is replaced after an attempt that ended with $code: closed for good $closed',
+  async ({ code, closed }) => {
+    await loseConnection();
+    Socket.cut(code);
+    await vi.advanceTimersByTimeAsync(2000);
+    expect(Socket.opened).toBe(3);
+    Socket.welcome();
+    Socket.cut(4409);
+    expect(client!.state.name).toBe(closed ? 'closed' : 'reconnecting');
+  },
+);
