@@ -246,11 +246,12 @@ export class WebSocketAudio implements RoomAudio {
     track.enabled = !this.#settings.muted;
     this.#unsent = undefined;
     await graph.record(track, (frame) => this.#encode(frame));
-    if (this.#isClosed) graph.close();
+    if (this.#isClosed) graph.stopRecording(); // the end of what was received may still be played
   }
 
   async #tellVolumes(): Promise<void> {
     this.#nextVolumes = undefined;
+    if (this.#isClosed) return; // they are told over the next transport, or in the next room
     const untold = takeUntoldVolumes(this.#settings, this.#peers);
     if (!untold) return;
     const { volume, hasMore } = untold;

@@ -11,6 +11,8 @@ let isNetworkSlow: boolean;
 /** True if the microphone needs a context of its own. */
 let isOfOtherRate: boolean;
 let isPlaybackOpen: boolean;
+/** Settles when the browser has loaded the file of worklets. */
+let loaded: Promise<void>;
 let parts: AudioParts;
 
 beforeEach(() => {
@@ -18,6 +20,7 @@ beforeEach(() => {
   isNetworkSlow = false;
   isOfOtherRate = false;
   isPlaybackOpen = true;
+  loaded = Promise.resolve();
   vi.useFakeTimers();
   class Node {
     readonly port = Object.assign(new EventTarget(), {
@@ -36,9 +39,9 @@ beforeEach(() => {
     /** The browser lets the context run that plays, which has the client's rate, and no other. */
     readonly state: string;
     readonly #isPlaying: boolean;
-    readonly audioWorklet = { addModule: () => Promise.resolve() };
+    readonly audioWorklet = { addModule: () => loaded };
     readonly close = () => {
-      isPlaybackOpen = false;
+      if (this.#isPlaying) isPlaybackOpen = false;
       return Promise.resolve();
     };
     constructor({ sampleRate }: { sampleRate?: number } = {}) {
@@ -174,6 +177,48 @@ test('audio that another transport has taken over sends and receives nothing, an
   expect(isPlaybackOpen).toBe(true);
   vi.advanceTimersByTime(1);
   expect(isPlaybackOpen).toBe(false);
+});
+
+test('audio plays for 60 ms also if another transport takes over while the microphone is opened', async () => {
+  isOfOtherRate = true;
+  const audio = new WebSocketAudio(parts);
+  await audio.opened();
+  const loading = Promise.withResolvers<void>();
+  loaded = loading.promise;
+  const applied = audio.applyMicrophone();
+  await vi.advanceTimersByTimeAsync(0);
+  audio.retire();
+  loading.resolve();
+  await applied;
+  expect(isPlaybackOpen).toBe(true);
+  vi.advanceTimersByTime(60);
+  expect(isPlaybackOpen).toBe(false);
+});
+
+test('volumes that wait for an answer when another transport takes over are told by that', async () => {
+  const volumes = new Map([['bob', 2]]);
+  Object.assign(parts, { peers: new Map([['bob', {}]]) });
+  Object.assign(parts.settings, { volumes, toldMuted: false });
+  const answers: PromiseWithResolvers<void>[] = [];
+  const request = () => {
+    const answer = Promise.withResolvers<void>();
+    answers.push(answer);
+    return answer.promise;
+  };
+  Object.assign(parts.wire, { request });
+  const audio = new WebSocketAudio(parts);
+  const told = audio.applySettings();
+  await vi.advanceTimersByTimeAsync(0);
+  volumes.set('bob', 3);
+  const toldNext = audio.applyVolume();
+  audio.retire();
+  answers[0]!.resolve();
+  await told;
+  await vi.advanceTimersByTimeAsync(0);
+  expect(answers).toHaveLength(1);
+  await toldNext;
+  expect(parts.settings.toldVolumes?.get('bob')).toBe(2);
+  audio.close();
 });
 
 test('a room that is left closes audio that another transport has taken over at once', async () => {
