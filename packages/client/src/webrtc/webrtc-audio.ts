@@ -298,14 +298,14 @@ export class WebRtcAudio implements RoomAudio {
     return this.#settings.volumes.get(peer) ?? 1;
   }
 
-  async #speakNow(track: MediaStreamTrack | null): Promise<void> {
+  async #speakNow(given: MediaStreamTrack | null): Promise<void> {
     if (this.#closed || !this.#sendTransport) return;
+    // A track that has ended cannot be sent. The client tells the user that the microphone is gone.
+    const track = given?.readyState === 'ended' ? null : given;
     if (this.#producer) {
       // Pause first: a producer that is not paused enables its new track.
       if (this.#settings.muted && !this.#producer.paused) await this.#tellMuted(this.#producer);
-      // A producer does not accept a track that has ended.
-      const live = track?.readyState === 'ended' ? null : track;
-      if (live !== this.#producer.track) await this.#producer.replaceTrack({ track: live });
+      if (track !== this.#producer.track) await this.#producer.replaceTrack({ track });
       if (track !== this.#silence?.track) this.#silence?.close();
       return;
     }

@@ -161,6 +161,13 @@ test('with a microphone that has ended, WebRTC proves itself by silence', async 
   expect(produced).toEqual([SILENCE]);
 });
 
+test('a microphone that has ended is not sent, and is no fault of the gateway', async () => {
+  await openAudio(trackIn('ended'));
+  answer.resolve({ id: 'p' });
+  await audio.applyMicrophone();
+  expect(produced).toEqual([]);
+});
+
 test('a microphone that is taken while WebRTC proves itself by silence gets no producer of its own', async () => {
   const settings = await openAudio(trackIn('ended'));
   const proven = audio.prove();
