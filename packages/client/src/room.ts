@@ -31,7 +31,7 @@ export class Room {
   #audio: RoomAudio;
   /** Audio over the other transport, tried beside the present one. */
   #next: { audio: RoomAudio; done: Deferred<void> } | undefined;
-  /** Audio before the last change, of which the end may still be played. */
+  /** Audio before the last change, of which the end may still be played. Kept, although that ends by itself, until the next change or the end of the stay. */
   #retired: RoomAudio | undefined;
   /** True while the gateway may still report the end of a change that was given up here. */
   #hasGivenUp = false;

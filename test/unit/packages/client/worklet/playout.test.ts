@@ -182,7 +182,7 @@ test('a stall of 3 s of which the gateway drops the end is an underrun, and a pa
   expect([600, 0].map(listen)).toEqual([1, 0]);
 });
 
-test('stalls of 380 ms that come every 20 s are reckoned with after two', () => {
+test('stalls of 380 ms that come every 20 s are waited for after two', () => {
   const stalls = packets(4500, (i) => heldMs((i * PACKET_MS) % 20_000, 10_000, 380));
   const { heard, underruns } = play(stalls, 90_000);
   expect(underruns).toBe(2);
@@ -208,7 +208,7 @@ test.each([
   [4, 60],
   [20, 150],
   [60, 400],
-])('stalls of 150 ms that come every %i s are reckoned with after a few', (everyS, seconds) => {
+])('stalls of 150 ms that come every %i s are waited for after a few', (everyS, seconds) => {
   const stalls = packets(seconds * 50, (i) =>
     heldMs((i * PACKET_MS) % (everyS * 1000), everyS * 500, 150),
   );
