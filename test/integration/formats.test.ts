@@ -189,18 +189,20 @@ describe('a tone through the gateway, with no format declared', () => {
       formats.map(async (name) => {
         const format = parseAudioFormat(name);
         const client = await enter(name, { audio: 'auto' });
-        // Too quiet to count as talk, but not silent.
+        // Too quiet to count as talk, but not silent. Of one encoder, however often it is recorded:
+        // the beginning of such a tone behind its end is not taken for Opus.
         const murmur =
           format.codec === 'opus'
-            ? await opusTone(200, 0.0002, 600)
-            : sampleTone(format, 200, format.codec === 'pcmu' ? 0.002 : 0.0005, 600);
+            ? await opusTone(200, 0.0002, 6000)
+            : sampleTone(format, 200, format.codec === 'pcmu' ? 0.002 : 0.0005, 6000);
         return { name, format, client, murmur };
       }),
     );
     // While the machine stalls, a format can be recognized later by the pace of what comes.
-    await undisturbed(() =>
-      Promise.all(listeners.map(({ client, murmur }) => play(client, murmur))),
-    );
+    await undisturbed((number) => {
+      const part = (murmur: Buffer[]) => murmur.slice(30 * (number - 1), 30 * number);
+      return Promise.all(listeners.map(({ client, murmur }) => play(client, part(murmur))));
+    });
     for (const { name, client } of listeners) {
       expect(await client.next('audio_detected')).toMatchObject({ in: name });
     }
