@@ -16,8 +16,8 @@ export const counters = {
     /** Came faster than real time, or beyond the budget of their format. */
     too_fast: 0,
     /**
-     * Came after their turn, twice, or too many at once, or waited for too long: for a decoder, or before a
-     * pause for the format of their client.
+     * Came after their turn, twice, or too many at once, or waited for too long: for a decoder, or until the
+     * format of their client was known.
      */
     late: 0,
     /** Malformed audio. */

@@ -55,14 +55,11 @@ function followChain(bytes: Buffer, from: number, { headerBytes, parse }: FrameF
 /**
  * Returns true if bytes may continue a stream of AAC or MP3: a header follows the first byte, and no later byte contradicts it yet. Fewer than three
  * frames may have come: three are a beginning. True for one in five random inputs, until a frame's length of bytes after the header has come.
- * @param mostBytes length from which the frame of a header is no frame
  */
-export function mayContinueFrames(bytes: Buffer, mostBytes = Infinity): boolean {
+export function mayContinueFrames(bytes: Buffer): boolean {
   for (let at = bytes.indexOf(0xff, 1); at !== -1; at = bytes.indexOf(0xff, at + 1)) {
     const isUnrefuted = (format: FrameFormat) =>
-      at + format.headerBytes <= bytes.length &&
-      followChain(bytes, at, format) === 'more' &&
-      format.parse(bytes, at)!.bytes < mostBytes;
+      at + format.headerBytes <= bytes.length && followChain(bytes, at, format) === 'more';
     if (isUnrefuted(ADTS_FRAMES) || isUnrefuted(MPEG_FRAMES)) return true;
   }
   return false;

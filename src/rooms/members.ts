@@ -23,6 +23,7 @@ export type PeerState = {
   kind: PeerKind;
   /** True if the peer's connection is lost and its place is kept. */
   isAway: boolean;
+  /** True while the room names it in `speaking`. */
   isTalking: boolean;
   /** dBov; undefined while it does not talk, or talks in an unknown format. */
   levelDbov: number | undefined;

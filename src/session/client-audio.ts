@@ -116,6 +116,7 @@ export class ClientAudio {
       isJoining: () => client.isJoining,
       onDetected: (format) => this.#formatDetected(format),
       onOpaque: (message, atMs) => this.#peer?.relay(message, atMs),
+      isMuted: () => this.#isMuted,
       onMismatch: ({ format, confidence }) =>
         client.notify({
           type: 'format_mismatch',
@@ -338,14 +339,12 @@ export class ClientAudio {
     this.#volume = volumes;
     this.#gains = quantized(volumes);
     if (isNewIn || isNewOut) this.#intake.reset();
+    if (isNewMute) this.#isMuted = mute;
     if (isNewIn) {
       this.#detectedBefore = undefined;
       this.input.reopen({ declared: wanted.in, before: this.#peer?.lastPackets });
     }
-    if (isNewMute) {
-      this.#isMuted = mute;
-      this.input.cut();
-    }
+    if (isNewMute) this.input.cut();
     this.#isVolumeLimited = false;
     this.#isConfiguring = true;
     this.#peer?.subscribe(this.subscription);

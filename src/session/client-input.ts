@@ -31,6 +31,8 @@ export type ClientInputEvents = {
   onDetected: (format: InputFormat) => void;
   /** Called with a message of an unknown format that was sent while the client was in its present room, and with its arrival time, ms. */
   onOpaque: (message: Buffer, atMs: number) => void;
+  /** Returns true while the client is muted. */
+  isMuted?: () => boolean;
   /** Called when the bytes are not of the declared format. */
   onMismatch: (observed: Detection) => void;
   /** Called with the duration of sound that came too fast to be encoded or decoded, and was dropped, s. */
@@ -140,7 +142,8 @@ export class ClientInput {
     // Messages that are still held were sent before the change, outside of any room.
     this.#skipHeld();
     const { declared } = settings;
-    const unknown = declared === 'auto' ? [] : this.#input.unknownOf(declared);
+    const unknown =
+      declared === 'auto' ? [] : this.#input.takeUnknown(declared, performance.now());
     this.#input.close();
     this.#missingBytes = 0;
     this.#input = this.#open(settings);
@@ -255,12 +258,11 @@ export class ClientInput {
   }
 
   #open({ declared, assumed, before }: InputSettings): AudioInput {
-    const { onDetected, onMismatch, onFault } = this.#events;
     return new AudioInput(
       declared,
       this.#codecs,
       this.#target,
-      { onDetected, onOpaque: (message, atMs) => this.#relay(message, atMs), onMismatch, onFault },
+      { ...this.#events, onOpaque: (message, atMs) => this.#relay(message, atMs) },
       before,
       assumed && canBeginAnywhere(assumed) ? assumed : undefined,
       this.#turn,

@@ -1,81 +1,58 @@
 import { counters } from '../../counters.ts';
-import { areUnknownAtAnyPace } from './detection/any-pace.ts';
-import {
-  type FormatDetector,
-  MAX_HELD_BYTES,
-  MAX_HELD_MESSAGES,
-  type WeighingTurns,
-} from './detection/detector.ts';
+import { MAX_HELD_BYTES, MAX_HELD_MESSAGES } from './detection/detector.ts';
 import type { TimedMessage } from './detection/pace.ts';
 
-/** Minimum number of pauses after which the messages are weighed: one message of another kind may come before the first sound. */
-const LEAST_PAUSES = 2;
-/** Minimum number of bytes that are weighed: a detection after a pause has the pace as evidence, too. */
-const LEAST_BYTES = 1024;
-/** Ratio of the number of bytes to that of the last time from which the messages are weighed again. */
-const LEAST_GROWTH = 1.5;
+/** Age from which a message is not relayed any more, ms. */
+const MAX_AGE_MS = 30_000;
+
+/** Returns a copy of a message, which would otherwise keep in memory all that was read with it. */
+function copyOf(message: Buffer): Buffer {
+  // A copy from the pool of Node would keep the pool.
+  const copy = Buffer.allocUnsafeSlow(message.length);
+  message.copy(copy);
+  return copy;
+}
 
 /**
  * Messages of an undeclared client from before its last pause, which were too few for a detection. They are too late to be played, and
- * say nothing about the pace after the pause, but are relayed if the format turns out to be unknown.
+ * say nothing about what follows the pause, but are relayed if its format turns out to be unknown.
  */
 export class EarlyMessages {
-  readonly #turns: WeighingTurns;
   #messages: TimedMessage[] = [];
   #bytes = 0;
-  /** Number of bytes of the stream before the messages. */
-  #startsAtBytes = 0;
-  #pauses = 0;
-  /** Number of bytes from which the messages are weighed next. */
-  #leastBytes = LEAST_BYTES;
 
-  constructor(turns: WeighingTurns) {
-    this.#turns = turns;
-  }
-
-  get messages(): readonly TimedMessage[] {
-    return this.#messages;
-  }
-
-  /** Adds the messages of a detection that a pause has ended; drops the oldest beyond the limits of a detection. */
-  add({ arrivals, startsAtBytes }: FormatDetector): void {
-    if (this.#messages.length === 0) this.#startsAtBytes = startsAtBytes;
-    for (const arrival of arrivals) {
-      this.#messages.push(arrival);
-      this.#bytes += arrival.message.length;
+  /** Adds the messages of a detection that a pause has ended; drops the oldest beyond the limits of a detection, and those that are too old. */
+  add(messages: readonly TimedMessage[], nowMs: number): void {
+    for (const { message, atMs } of messages) {
+      this.#messages.push({ message: copyOf(message), atMs });
+      this.#bytes += message.length;
     }
-    this.#pauses += 1;
     while (this.#bytes > MAX_HELD_BYTES || this.#messages.length > MAX_HELD_MESSAGES) {
-      const { length } = this.#messages.shift()!.message;
-      this.#bytes -= length;
-      this.#startsAtBytes += length;
-      counters.dropped.late += 1;
+      this.#dropOldest();
     }
+    this.#expire(nowMs);
   }
 
-  /** True if the messages are most likely of an unknown format. */
-  areUnknown(nowMs: number): boolean {
-    if (this.#pauses < LEAST_PAUSES || this.#bytes < this.#leastBytes) return false;
-    if (!this.#turns.take(nowMs)) return false;
-    this.#leastBytes = LEAST_GROWTH * this.#bytes;
-    return areUnknownAtAnyPace(
-      this.#messages.map(({ message }) => message),
-      this.#startsAtBytes,
-    );
-  }
-
-  /** Returns the messages, in order, and keeps none of them. */
-  take(): TimedMessage[] {
+  /** Returns the messages that are not too old, in order, and keeps none. */
+  take(nowMs: number): TimedMessage[] {
+    this.#expire(nowMs);
     const messages = this.#messages;
     this.#messages = [];
     this.#bytes = 0;
-    this.#pauses = 0;
-    this.#leastBytes = LEAST_BYTES;
     return messages;
   }
 
-  /** Drops the messages: their format is known. */
+  /** Drops the messages: they are not to be relayed. */
   drop(): void {
-    counters.dropped.late += this.take().length;
+    while (this.#messages.length > 0) this.#dropOldest();
+  }
+
+  #expire(nowMs: number): void {
+    while (this.#messages[0] && nowMs - this.#messages[0].atMs > MAX_AGE_MS) this.#dropOldest();
+  }
+
+  #dropOldest(): void {
+    this.#bytes -= this.#messages.shift()!.message.length;
+    counters.dropped.late += 1;
   }
 }

@@ -17,6 +17,8 @@ export type AudioInputEvents = {
   onDetected: (format: InputFormat) => void;
   /** Receives the messages of the client while its format is `opaque`. */
   onOpaque: OpaqueSink;
+  /** Returns true while the client is muted. */
+  isMuted?: () => boolean;
   /** Called when the bytes are not of the declared format. */
   onMismatch: (observed: Detection) => void;
   /** Called when the input cannot continue: the bytes do not decode, or a codec did not open. */

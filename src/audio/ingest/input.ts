@@ -1,4 +1,5 @@
 import type { Codecs } from '../codecs.ts';
+import { counters } from '../../counters.ts';
 import { PartylineError } from '../../protocol/errors.ts';
 import { type Rate, TokenBucket } from '../../token-bucket.ts';
 import {
@@ -52,7 +53,7 @@ import { CHANGES, StreamBudget, TOO_MANY_RECORDINGS } from './stream-budget.ts';
 const MAX_DOUBT_MS = 2000;
 /**
  * Minimum gap between messages that counts as a pause of the sender, ms: longer than the gap between pieces of 2 s, even if one is late.
- * Messages held before a pause are too late to be played, and say nothing about a known format after it.
+ * Messages held before a pause are too late to be played, and say nothing about the format after it.
  */
 const LEAST_PAUSE_MS = 2500;
 
@@ -100,7 +101,7 @@ export class AudioInput {
   #skippedUntilMs = -Infinity;
   #state: InputState;
   /** Messages from before a pause, of an undeclared client whose format is not known yet. */
-  readonly #early = new EarlyMessages(turns);
+  readonly #early = new EarlyMessages();
   #receivedBytes = 0;
   /** Arrival time of the last message, ms. */
   #atMs = 0;
@@ -166,17 +167,31 @@ export class AudioInput {
   }
 
   /**
-   * Returns the messages whose format is not known yet, if a client that declares `format` has most likely sent them in it: all of them if it is
-   * `opaque`; whole samples that came at its pace. Otherwise they would be noise, and none are returned.
+   * Takes the messages whose format is not known yet, if a client that declares `format` has most likely sent them in it: all that may still be
+   * relayed if it is `opaque`; whole samples that came at its pace. Otherwise they would be noise, and none are returned.
    */
-  unknownOf(format: InputFormat): TimedMessage[] {
+  takeUnknown(format: InputFormat, nowMs: number): TimedMessage[] {
     if (this.#state.name !== 'detecting') return [];
     const { detector } = this.#state;
-    const early = format.codec === 'opaque' ? this.#early.messages : [];
-    const areInFormat =
-      format.codec === 'opaque' || (isSamples(format) && this.#mayBeSamples(format, detector));
-    const unknown = areInFormat ? [...early, ...detector.arrivals] : [];
-    return unknown.filter(({ atMs }) => atMs > this.#skippedUntilMs);
+    const isOpaque = format.codec === 'opaque';
+    if (!isOpaque && !(isSamples(format) && this.#mayBeSamples(format, detector))) return [];
+    this.#state = { name: 'detecting', detector: new FormatDetector(this.#receivedBytes, turns) };
+    const unknown = this.#inRoomOf(detector);
+    if (!isOpaque) return unknown;
+    const areEarly = endsPause(detector, nowMs);
+    if (areEarly) this.#early.add(unknown, nowMs);
+    return [...this.#takeEarly(nowMs), ...(areEarly ? [] : unknown)];
+  }
+
+  /** Returns the messages of a detection that were not skipped. */
+  #inRoomOf({ arrivals }: FormatDetector): TimedMessage[] {
+    return arrivals.filter(({ atMs }) => atMs > this.#skippedUntilMs);
+  }
+
+  /** Takes the messages from before a pause, to be relayed: none while the client is muted, because it may have sent them long before. */
+  #takeEarly(nowMs: number): TimedMessage[] {
+    if (this.#events.isMuted?.()) this.#early.drop();
+    return this.#early.take(nowMs);
   }
 
   /** True if the messages of a detection are whole samples of a format, and came at its pace. */
@@ -202,6 +217,7 @@ export class AudioInput {
   /** Reads a message of at least one byte whose audio is dropped, because the client was in no room: later messages may depend on it. */
   skip(message: Buffer, nowMs: number): void {
     this.#skippedUntilMs = nowMs;
+    this.#early.drop();
     this.push(message, nowMs);
   }
 
@@ -244,9 +260,10 @@ export class AudioInput {
         break;
       case 'detecting': {
         const { detector } = state;
-        const hasPaused = endsPause(detector, nowMs) || endsSlowSilence(detector, message, nowMs);
-        if (hasPaused) this.#detectAfterPause(detector, message, nowMs, startsAtBytes);
-        else this.#detect(detector, message, nowMs);
+        const hasPaused = endsPause(detector, nowMs);
+        if (hasPaused) this.#early.add(this.#inRoomOf(detector), nowMs);
+        const isAnew = hasPaused || endsSlowSilence(detector, message, nowMs);
+        this.#detect(isAnew ? new FormatDetector(startsAtBytes, turns) : detector, message, nowMs);
         break;
       }
       case 'closed':
@@ -257,28 +274,16 @@ export class AudioInput {
   close(): void {
     this.#waiting.clear();
     this.#closeIngest();
+    this.#early.drop();
+    if (this.#state.name === 'detecting') {
+      counters.dropped.late += this.#inRoomOf(this.#state.detector).length;
+    }
     this.#state = { name: 'closed' };
   }
 
   #closeIngest(): void {
     if (this.#state.name === 'open') this.#state.ingest.close();
     if (this.#state.name === 'doubting') this.#state.open.ingest.close();
-  }
-
-  /** @param before detector of the messages before the pause, which is given up */
-  #detectAfterPause(
-    before: FormatDetector,
-    message: Buffer,
-    nowMs: number,
-    startsAtBytes: number,
-  ): void {
-    this.#early.add(before);
-    if (!this.#early.areUnknown(nowMs)) {
-      this.#detect(new FormatDetector(startsAtBytes, turns), message, nowMs);
-      return;
-    }
-    this.#open({ codec: 'opaque' }, [{ message, atMs: nowMs }], 0);
-    this.#events.onDetected({ codec: 'opaque' });
   }
 
   #detect(detector: FormatDetector, message: Buffer, nowMs: number): void {
@@ -312,7 +317,7 @@ export class AudioInput {
     before?: LastPackets,
   ): void {
     this.#closeIngest();
-    const early = format.codec === 'opaque' ? this.#early.take() : [];
+    const early = format.codec === 'opaque' ? this.#takeEarly(this.#atMs) : [];
     this.#early.drop();
     const opening: OpeningState = {
       name: 'opening',

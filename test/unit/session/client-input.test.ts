@@ -1,4 +1,4 @@
-import { beforeAll, describe, expect, test, vi } from 'vitest';
+import { beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { type Codecs, loadCodecs } from '../../../src/audio/codecs.ts';
 import type { DeclaredFormat, SampleFormat } from '../../../src/audio/format.ts';
 import { counters } from '../../../src/counters.ts';
@@ -249,6 +249,32 @@ test('reopen() as opaque while the format is unknown: what came in the room is r
   await vi.waitFor(() => expect(relayed.join('')).toBe('bcde'));
   input.close();
 });
+
+test.each([
+  ['opaque', { codec: 'opaque' }, 1],
+  ['samples whose pace it has not', { codec: 'pcm_s16le', rateHz: 48_000, channels: 2 }, 3],
+  ['auto', 'auto', 3],
+] as const)(
+  'reopen() as %s: messages of yet unknown format that are not handed on are counted',
+  async (_, declared, lost) => {
+    vi.useFakeTimers({ toFake: ['performance'] });
+    onTestFinished(() => void vi.useRealTimers());
+    const { input, relayed, say, sink } = openInput(() => true);
+    const { late } = counters.dropped;
+    input.attach(sink);
+    // The first one is then too old, and the last one does not come before a pause.
+    say('a');
+    vi.advanceTimersByTime(3000);
+    say('b');
+    vi.advanceTimersByTime(27_000);
+    say('c');
+    vi.advanceTimersByTime(100);
+    input.reopen({ declared });
+    expect(counters.dropped.late - late).toBe(lost);
+    await vi.waitFor(() => expect(relayed.join('')).toBe(lost === 1 ? 'bc' : ''));
+    input.close();
+  },
+);
 
 test('the rest of a frame from before a pause of 1.5 s is not heard after it', async () => {
   const { input, levels, faults } = openSamples();

@@ -5,6 +5,7 @@ import { DEFAULT_TIMINGS } from '../../../config/timings.ts';
 import { type Codecs, loadCodecs } from '../../../src/audio/codecs.ts';
 import { parseDeclaredFormat, type SampleFormat } from '../../../src/audio/format.ts';
 import { AT_ONCE } from '../../../src/audio/ingest/held-audio.ts';
+import { counters } from '../../../src/counters.ts';
 import type { ClientConnection } from '../../../src/rooms/peer.ts';
 import type { RoomLease } from '../../../src/rooms/registry.ts';
 import { WebSocketPeer } from '../../../src/rooms/websocket-peer.ts';
@@ -231,6 +232,42 @@ test('messages of an unknown format that were sent before a mute are relayed, an
   expect(relayed).toEqual(messages.slice(0, 5));
   expect(faults).toEqual([]);
   audio.close();
+});
+
+test('messages of an unknown format from before a pause are not relayed while their client is muted', async () => {
+  const messages = Array.from({ length: 50 }, () => randomBytes(97));
+  const detect = async ({ receive, pass }: ReturnType<typeof open>) => {
+    for (const message of messages) {
+      await pass(20);
+      receive(message);
+    }
+  };
+  const declare =
+    (mute?: boolean) =>
+    ({ audio }: ReturnType<typeof open>) => {
+      audio.configure({ type: 'configure', audio: 'opaque', ...(mute !== undefined && { mute }) });
+    };
+  for (const [isMuted, go, isRelayed] of [
+    [true, detect, false],
+    [false, detect, true],
+    [true, declare(), false],
+    [false, declare(), true],
+    [false, declare(true), false],
+    [true, declare(false), true],
+  ] as const) {
+    const client = open('auto');
+    const { late } = counters.dropped;
+    const early = randomBytes(97);
+    client.receive(early);
+    await client.pass(1000);
+    if (isMuted) client.configure(true);
+    await client.pass(2000);
+    await go(client);
+    expect(client.relayed.some((message) => message.equals(early))).toBe(isRelayed);
+    expect(counters.dropped.late - late).toBe(isRelayed ? 0 : 1);
+    expect(client.faults).toEqual([]);
+    client.audio.close();
+  }
 });
 
 test('sound among mutes and unmutes of the same read is muted in the order in which it was sent', async () => {

@@ -24,7 +24,7 @@ export const MAX_HELD_BYTES = 1 << 20;
 /** Number of held messages from which a decision does not wait: twice those of a sender of a message every 2 ms in 1 s. */
 export const MAX_HELD_MESSAGES = 1024;
 /** Confidence from which a decision is not delayed. */
-export const SURE = 0.98;
+const SURE = 0.98;
 
 /** Minimum time between the weighing of two streams, ms, in which messages of other streams are read. */
 const LEAST_BETWEEN_MS = 5;

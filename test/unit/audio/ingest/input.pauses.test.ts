@@ -36,52 +36,99 @@ async function speechIn(name: string, durationMs: number): Promise<Buffer[]> {
 }
 
 /** Sends words, with a pause after each. */
-async function sayWords({ send }: ReturnType<typeof openTimedClient>, words: readonly Word[]) {
+async function sayWords(
+  { send }: ReturnType<typeof openTimedClient>,
+  words: readonly Word[],
+  pauseMs = PAUSE_MS,
+) {
   for (const word of words) {
     await send(word.slice(0, -1), MESSAGE_MS);
-    await send(word.slice(-1), PAUSE_MS);
+    await send(word.slice(-1), pauseMs);
   }
 }
 
-describe('words of an unknown format with pauses of 3 s: every message is handed on', () => {
+describe('short words of an unknown format with pauses of 3 s, and then a talk', () => {
   test.each([
-    ['one message, then a talk', encrypted(1, [1], 512).concat(encrypted(2, [50], 100))],
-    ['one message in 3 s', encrypted(3, Array(20).fill(1), 400)],
-    ['words of 200 ms', encrypted(4, Array(6).fill(10), 40)],
-  ])('%s', async (_, words) => {
+    ['one message', encrypted(1, [1], 512), 0],
+    ['20 messages', encrypted(3, Array(20).fill(1), 400), 11],
+    ['6 words of 200 ms', encrypted(4, Array(6).fill(10), 40), 0],
+  ])('%s: those of the last 30 s are relayed, before the talk', async (_, words, tooOld) => {
     const client = openTimedClient(codecs);
     const { late } = counters.dropped;
     await sayWords(client, words);
-    expect(client.relayed).toEqual(words.flat());
+    expect([client.relayed, client.detected]).toEqual([[], []]);
+    const [talk] = encrypted(2, [50], 100);
+    await client.send(talk!, MESSAGE_MS);
+    expect(client.relayed).toEqual([...words.flat().slice(tooOld), ...talk!]);
     expect(client.detected.map(({ format }) => format)).toEqual(['opaque']);
-    expect([counters.dropped.late - late, client.faults]).toEqual([0, []]);
+    expect([counters.dropped.late - late, client.faults]).toEqual([tooOld, []]);
     client.input.close();
   });
 });
 
+/** Words of two messages of 64 KiB, of which no format is detected: more than are kept, in less than 30 s. */
+const LONG_WORDS: readonly Word[] = Array.from({ length: 9 }, (_, i) =>
+  [0, 1].map((second) => Buffer.alloc(64 * 1024, 7).fill(2 * i + second, 0, 2)),
+);
+
 test('more bytes before pauses than are kept: the oldest messages are dropped and counted', async () => {
   const client = openTimedClient(codecs);
   const { late } = counters.dropped;
-  // Repetitions, of which no format is detected.
-  const words = Array.from({ length: 20 }, (_, i) => [Buffer.alloc(64 * 1024, 7).fill(i, 0, 2)]);
-  await sayWords(client, words);
+  await sayWords(client, LONG_WORDS);
   const [talk] = encrypted(5, [50], 100);
   await client.send(talk!, MESSAGE_MS);
   expect(Buffer.concat(client.relayed)).toEqual(
-    Buffer.concat([...words.flat().slice(4), ...talk!]),
+    Buffer.concat([...LONG_WORDS.flat().slice(2), ...talk!]),
   );
-  expect(counters.dropped.late - late).toBe(4);
+  expect(counters.dropped.late - late).toBe(2);
   client.input.close();
 });
 
+test('messages that are skipped before pauses take no place from those after them, and are not late', async () => {
+  const client = openTimedClient(codecs);
+  const { late } = counters.dropped;
+  for (const [i, message] of LONG_WORDS.flat().entries()) {
+    client.input.skip(message, -90_000 + i * PAUSE_MS);
+  }
+  const words = encrypted(9, [1, 2], 100);
+  await sayWords(client, words);
+  const [talk] = encrypted(5, [50], 100);
+  await client.send(talk!, MESSAGE_MS);
+  expect(client.relayed).toEqual([...words.flat(), ...talk!]);
+  expect(counters.dropped.late - late).toBe(0);
+  client.input.close();
+});
+
+test('silence of which not all is sent is not relayed with the talk of an unknown format that follows it', async () => {
+  const client = openTimedClient(codecs);
+  const silence = Array.from({ length: 2 }, () => Buffer.alloc(640));
+  await client.send(silence, 400);
+  const [talk] = encrypted(6, [50], 100);
+  await client.send(talk!, MESSAGE_MS);
+  expect(client.relayed).toEqual(talk);
+  client.input.close();
+});
+
+test('messages before pauses, and those of a detection, are counted when their client goes, unless they were skipped', async () => {
+  const client = openTimedClient(codecs);
+  const { late } = counters.dropped;
+  client.input.skip(Buffer.from('not in a room'), -3000);
+  await sayWords(client, encrypted(7, [1, 2], 100));
+  await client.send(encrypted(8, [2], 100)[0]!, MESSAGE_MS);
+  client.input.close();
+  client.input.close();
+  expect(counters.dropped.late - late).toBe(5);
+  expect([client.relayed, client.faults]).toEqual([[], []]);
+});
+
 test.each(['pcm_s16le;rate=16000;channels=1', 'pcmu', 'opus'])(
-  'a message of another kind, a pause, and then speech as %s: only the speech is heard, and as early as without it',
+  'messages of another kind before pauses, and then speech as %s: only the speech is heard, and as early as without them',
   async (format) => {
     const speech = await speechIn(format, 1000);
-    const detectedAfterMs = async (before: Word[]) => {
+    const detectedAfterMs = async (before: Word[], pauseMs?: number) => {
       const client = openTimedClient(codecs);
       const { late } = counters.dropped;
-      await sayWords(client, before);
+      await sayWords(client, before, pauseMs);
       const fromMs = client.now();
       await client.send(speech, MESSAGE_MS);
       expect(client.detected.map((each) => each.format)).toEqual([format]);
@@ -92,7 +139,12 @@ test.each(['pcm_s16le;rate=16000;channels=1', 'pcmu', 'opus'])(
       return client.detected[0]!.atMs - fromMs;
     };
     const hello = Buffer.from('{"type":"hello","name":"alice","versions":[1,2,3]}'.repeat(20));
-    expect(await detectedAfterMs([[hello]])).toEqual(await detectedAfterMs([]));
+    const keepAlives = Array.from({ length: 60 }, (_, i) => [
+      Buffer.from(`{"type":"ping","at":${1_790_000_000_000 + 5000 * i}}`),
+    ]);
+    const alone = await detectedAfterMs([]);
+    expect(await detectedAfterMs([[hello]])).toEqual(alone);
+    expect(await detectedAfterMs(keepAlives, 5000)).toEqual(alone);
   },
 );
 
