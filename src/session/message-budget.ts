@@ -12,6 +12,8 @@ const REFUSED_AFTER_MS = 1000;
 const IDLE_MS = 1000;
 /** Length for each multiple of which a message costs a token more, characters. */
 const CHARACTERS_PER_TOKEN = 4096;
+/** Length up to which a message that the account has paid for costs it nothing, characters: more than twice what clients send. */
+const PREPAID_CHARACTERS = 256;
 
 /** Time whose tokens may be spent at once, s. */
 const BURST_S = 5;
@@ -35,6 +37,11 @@ export const accountRate = (maxCcu: number): Rate => ({
 /** Cost of a message in tokens, by the work that it causes. */
 export function costOf(message: ClientMessage, characters: number): number {
   return weightOf(message) + characters / CHARACTERS_PER_TOKEN;
+}
+
+/** Part of the cost of a message that another one has paid for, in tokens: all of it, unless the message is longer than need be. */
+export function prepaidCostOf(message: ClientMessage, characters: number): number {
+  return costOf(message, Math.min(characters, PREPAID_CHARACTERS));
 }
 
 /** Cost of an ICE restart, in tokens, by a message or over HTTP. */
@@ -102,19 +109,21 @@ export class MessageBudget {
    * Charges a message. A client that sends one message at a time, each after the answer to the one before, is read
    * more slowly, and neither told nor closed.
    * @param idleMs time for which no message of the connection was waiting when it came; 0 if it came behind another one
-   * @param isPrepaid true if the account has paid for the work by another message: only the connection is charged
+   * @param prepaid part of the cost that the account has paid by another message, in tokens: only the connection is charged it
    */
-  charge(cost: number, idleMs: number, nowMs: number, isPrepaid = false): Charge {
+  charge(cost: number, idleMs: number, nowMs: number, prepaid = 0): Charge {
     const account = this.#account();
-    const costOfAccount = isPrepaid ? 0 : cost;
-    const accountWaitMs = isPrepaid ? 0 : account.waitMs(cost, nowMs);
+    const costOfAccount = cost - prepaid;
+    const accountWaitMs = costOfAccount > 0 ? account.waitMs(costOfAccount, nowMs) : 0;
     const isAlone = idleMs > 0;
     const isRefused = accountWaitMs > MAX_ACCOUNT_WAIT_MS;
     const waitMs = Math.max(
       this.#own.waitMs(cost, nowMs),
       isRefused ? REFUSED_AFTER_MS : accountWaitMs,
     );
-    const hasRecovered = this.#own.balance(nowMs) >= this.#rate.perSecond && accountWaitMs === 0;
+    // A message that is paid for says nothing about the budget of the account.
+    const hasRecovered =
+      this.#own.balance(nowMs) >= this.#rate.perSecond && account.waitMs(cost, nowMs) === 0;
     if (idleMs >= IDLE_MS || hasRecovered) this.#over = undefined;
     const isExceeding = waitMs > 0 && !isAlone;
     if (isExceeding) this.#over ??= { sinceMs: nowMs, isTold: false };

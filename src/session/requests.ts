@@ -16,7 +16,7 @@ import { BadMessageBudget } from './bad-message-budget.ts';
 import type { ClientAudio } from './client-audio.ts';
 import type { ClientNotifier } from './client-notifier.ts';
 import { SerialQueue } from './serial-queue.ts';
-import { type Charge, costOf, type MessageBudget } from './message-budget.ts';
+import { type Charge, costOf, type MessageBudget, prepaidCostOf } from './message-budget.ts';
 import { checkRoomName } from '../protocol/names.ts';
 import type { Presence } from './presence.ts';
 import type { ReadControl } from './read-gate.ts';
@@ -216,7 +216,8 @@ export class Requests {
   async #pay(message: ClientMessage, characters: number, idleMs: number): Promise<Charge> {
     const cost = costOf(message, characters);
     const isPrepaid = takeOffer(this.#presence.browser, message);
-    const charge = this.#budget.charge(cost, idleMs, performance.now(), isPrepaid);
+    const prepaid = isPrepaid ? prepaidCostOf(message, characters) : 0;
+    const charge = this.#budget.charge(cost, idleMs, performance.now(), prepaid);
     const { waitMs, isToBeTold } = charge;
     if (isToBeTold) {
       const fault = overBudget('Too many messages; they are read more slowly.', charge);

@@ -7,6 +7,7 @@ import {
   connectionRate,
   costOf,
   MessageBudget,
+  prepaidCostOf,
 } from '../../../src/session/message-budget.ts';
 import { FairScheduler } from '../../../src/session/turns.ts';
 import { TokenBucket } from '../../../src/token-bucket.ts';
@@ -117,6 +118,26 @@ describe('costOf()', () => {
   });
 });
 
+describe('prepaidCostOf()', () => {
+  const [resume] = RESUMES;
+
+  test('is all that a resume costs as clients send it', () => {
+    const text = JSON.stringify(resume);
+    const message = parseClientMessage(text);
+    expect(prepaidCostOf(message, text.length)).toBe(costOf(message, text.length));
+  });
+
+  test('of one that is padded is no more: the account pays for the rest', () => {
+    const text = JSON.stringify({ ...resume, padding: 'x'.repeat(60_000) });
+    const message = parseClientMessage(text);
+    const prepaid = prepaidCostOf(message, text.length);
+    expect(prepaid).toBeLessThan(0.2);
+    const account = new TokenBucket(accountRate(5), 0);
+    openBudget(account).charge(costOf(message, text.length), 0, 0, prepaid);
+    expect(account.balance(0)).toBeLessThan(185 - 14);
+  });
+});
+
 /** A connection with a budget of 20 a second, alone in its account unless others are given. */
 function openBudget(account: TokenBucket = new TokenBucket(accountRate(500), 0)) {
   const rate = connectionRate(20);
@@ -208,7 +229,7 @@ describe('MessageBudget', () => {
       const budget = openBudget(browsers);
       const charges = [
         ...own.map((each) => budget.charge(each, 0, 0)),
-        ...resumes.map((each) => budget.charge(each, 0, 0, true)),
+        ...resumes.map((each) => budget.charge(each, 0, 0, each)),
       ];
       met.push(...charges.filter(({ waitMs, outcome }) => waitMs > 0 || outcome !== 'handle'));
     }
@@ -220,10 +241,27 @@ describe('MessageBudget', () => {
     account.spend(10_000, 0);
     const budget = openBudget(account);
     for (let sent = 0; sent < 20; sent += 1) {
-      expect(budget.charge(5, 0, 0, true)).toMatchObject({ waitMs: 0, outcome: 'handle' });
+      expect(budget.charge(5, 0, 0, 5)).toMatchObject({ waitMs: 0, outcome: 'handle' });
     }
-    expect(budget.charge(5, 0, 0, true)).toMatchObject({ waitMs: 250, outcome: 'handle' });
+    expect(budget.charge(5, 0, 0, 5)).toMatchObject({ waitMs: 250, outcome: 'handle' });
     expect(account.balance(0)).toBe(185 - 10_000);
+  });
+
+  test('of a flood is not recovered by messages that are paid for, while the account is exhausted', () => {
+    const account = new TokenBucket(accountRate(5), 0);
+    account.spend(185, 0);
+    const budget = openBudget(account);
+    let nowMs = 0;
+    const seen: { nowMs: number; isTold: boolean; isClosed: boolean }[] = [];
+    while (nowMs < 30_000 && !seen.at(-1)?.isClosed) {
+      budget.charge(0.1, 0, nowMs, 0.1);
+      const { waitMs, isToBeTold, outcome } = budget.charge(5, 0, nowMs);
+      seen.push({ nowMs, isTold: isToBeTold, isClosed: outcome === 'close' });
+      nowMs += waitMs;
+    }
+    expect(seen.filter(({ isTold }) => isTold)).toHaveLength(1);
+    expect(seen.at(-1)).toMatchObject({ isClosed: true });
+    expect(nowMs).toBeLessThan(5500);
   });
 
   test('refuses what the account has no budget for, after a second, and takes nothing for it', () => {

@@ -174,7 +174,7 @@ test('audio is held behind each request that may name a format, mute or leave, u
   expect(events).toEqual([]);
 });
 
-test('the account is not charged for the first request to resume a consumer, but for each further one', async () => {
+test('the account is not charged for the first request to resume a consumer, but for each further one and for padding', async () => {
   const account = new TokenBucket(accountRate(5), 0);
   const spent: number[] = [];
   account.spend = (tokens) => spent.push(tokens);
@@ -182,12 +182,15 @@ test('the account is not charged for the first request to resume a consumer, but
   const rate = connectionRate(20);
   limits.openBudget = () =>
     new MessageBudget(rate, new TokenBucket(rate, 0), () => account, DEFAULT_TIMINGS.budgets);
-  const offers = new Set(['c1', 'c2']);
+  const offers = new Set(['c1', 'c2', 'c4']);
   const browser = { takeOffer: (id: string) => offers.delete(id), resumeConsumer: async () => {} };
   const requests = connect(limits, 1, () => {}, [], undefined, browser);
   for (const id of ['c1', 'c2', 'c1', 'c3']) {
     requests.add({ type: 'resume_consumer', consumer_id: id }, 0);
   }
   await expect.poll(() => requests.waiting, { interval: 1 }).toBe(0);
-  expect(spent).toEqual([0, 0, 0.1, 0.1]);
+  expect(spent.splice(0)).toEqual([0, 0, 0.1, 0.1]);
+  requests.add({ type: 'resume_consumer', consumer_id: 'c4' }, 65_536);
+  await expect.poll(() => requests.waiting, { interval: 1 }).toBe(0);
+  expect(spent).toEqual([expect.closeTo(15.94)]);
 });
