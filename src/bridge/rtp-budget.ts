@@ -15,10 +15,17 @@ const BYTES_PER_S = 75_000;
 /** Seconds of audio in the bucket from which a sender is within its budget again. */
 const RECOVERED_S = 2;
 
-/** Length of a second in which the rate of a sender is judged, ms, and audio in it from which the sender is fast, s: no clock is. */
-const [WINDOW_MS, FAST_S] = [1000, 1.8];
-/** Numbers of fast seconds in a row after which a sender must be told, and after which it is ended: 8 s after a stall, at twice real time, take 8. */
-const [TOLD_SECONDS, MAX_FAST_SECONDS] = [6, 9];
+/** Length of a second in which the rate of a sender is judged, ms. */
+const WINDOW_MS = 1000;
+/**
+ * Audio in a second from which a sender is fast, s. Nine such seconds in a row have 17.1 s, and after a stall of 8 s no more than
+ * 17 s can come in them, at any rate.
+ */
+const FAST_S = 1.9;
+/** Number of fast seconds in a row after which a sender must be told. */
+const TOLD_SECONDS = 6;
+/** Number of fast seconds in a row after which a sender is ended. */
+const MAX_FAST_SECONDS = 9;
 
 /** Consequences of a sender that is over its budget. */
 export type RateEvents = {
