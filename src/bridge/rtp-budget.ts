@@ -50,6 +50,8 @@ export class RtpBudget {
   readonly endAfterMs: number;
   #overSinceMs: number | undefined;
   #isTold = false;
+  /** Time of the last charge of dropped packets. */
+  #droppedAtMs = -Infinity;
   /** Beginning of the present second, audio in it, s, and number of fast seconds in a row before it. */
   #secondAtMs: number;
   #secondS = 0;
@@ -81,12 +83,19 @@ export class RtpBudget {
   }
 
   /**
-   * Charges packets that have been received and dropped, as far as the budget has them: a sender does not have to wait for more.
+   * Charges packets that have been received and dropped, as far as the budget has them: a sender does not have to wait for more. One that
+   * comes back after a while, with budget again, is judged anew.
    * @returns true if the sender has been over it for too long
    */
   chargeDropped({ packets, bytes }: ReceivedRtp, nowMs: number): boolean {
     const costS = Math.max(packets * MIN_PACKET_S, bytes / BYTES_PER_S);
     const balanceS = this.#bucket.balance(nowMs);
+    const isBack = nowMs - this.#droppedAtMs > this.endAfterMs;
+    this.#droppedAtMs = nowMs;
+    if (isBack && this.isOver && balanceS >= RECOVERED_S) {
+      this.#overSinceMs = undefined;
+      this.#isTold = false;
+    }
     const leftS = balanceS - costS;
     this.#bucket.spend(Math.min(costS, Math.max(0, balanceS)), nowMs);
     // The balance has grown since the last charge, while these packets came: what is left counts.

@@ -45,6 +45,24 @@ test('a muted sender of ten times real time is ended', async () => {
   expect(await endOf(() => 500)).toEqual({ second: 10, told });
 });
 
+test('a muted sender that was over its budget and comes back a minute later is told again before it is ended', async () => {
+  const { watch, budget, fail, notify } = open();
+  let packets = 0;
+  const lookAt = async (second: number) => {
+    packets += 1500;
+    await watch.look(second * 1000, true, async () => ({ packets, bytes: packets * 200 }));
+  };
+  for (let second = 0; second <= 7; second += 1) await lookAt(second);
+  expect([notify.mock.calls.length, fail.mock.calls.length]).toEqual([1, 0]);
+  // It leaves and comes back, with the budget that is kept.
+  await watch.look(8000, true, undefined);
+  for (let second = 68; second <= 73; second += 1) await lookAt(second);
+  expect(budget.isOver).toBe(true);
+  expect([notify.mock.calls.length, fail.mock.calls.length]).toEqual([2, 0]);
+  await lookAt(74);
+  expect(fail).toHaveBeenCalled();
+});
+
 test('a muted sender of packets of 10 ms is not', async () => {
   expect(await endOf(() => 100)).toBeUndefined();
 });
