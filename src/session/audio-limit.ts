@@ -12,6 +12,8 @@ export class AudioLimit {
   readonly #client: ClientNotifier;
   /** Timer that runs while the client is not read. */
   #timer: NodeJS.Timeout | undefined;
+  /** Time until which the client is not read, ms of `performance.now()`. */
+  #pausedUntilMs = 0;
   /** True until the client is read again: the rest of the messages that had been read, perhaps thousands, is dropped unseen. */
   isRefusing = false;
 
@@ -42,9 +44,9 @@ export class AudioLimit {
   }
 
   /** Acts on a recording or a change of format that the budget of a stream does not cover; it is read all the same. */
-  slowDown({ waitMs, isFirst, fault }: StreamOverdraft): void {
+  slowDown({ waitMs, fault }: StreamOverdraft): void {
     this.isRefusing = true;
-    if (isFirst) this.#client.notify(errorMessage(fault));
+    if (fault) this.#client.notify(errorMessage(fault));
     this.#pause(waitMs);
   }
 
@@ -54,13 +56,22 @@ export class AudioLimit {
 
   #pause(ms: number): void {
     this.#reading.pause();
-    // The first message over the budget sets the timer. Further messages of the same chunk add to
-    // the debt, which is checked again when the timer ends.
-    this.#timer ??= setTimeout(() => {
-      this.#timer = undefined;
-      this.isRefusing = false;
-      this.#reading.resume();
-    }, ms);
+    // One message may exceed a budget hundreds of times, and others of its chunk follow: each adds
+    // to the debt.
+    this.#pausedUntilMs = Math.max(this.#pausedUntilMs, performance.now() + ms);
+    this.#timer ??= setTimeout(() => this.#endPause(), ms);
+  }
+
+  /** Reads the client again, or waits for the rest of a pause that has become longer meanwhile. */
+  #endPause(): void {
+    this.#timer = undefined;
+    const leftMs = this.#pausedUntilMs - performance.now();
+    if (leftMs > 0) {
+      this.#timer = setTimeout(() => this.#endPause(), leftMs);
+      return;
+    }
+    this.isRefusing = false;
+    this.#reading.resume();
   }
 }
 

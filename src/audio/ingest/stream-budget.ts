@@ -26,9 +26,8 @@ const MAX_OVER_MS = 5000;
 /** Excess of a client over the budget of a stream: it is not read for `waitMs`. */
 export type StreamOverdraft = {
   waitMs: number;
-  /** True for the first excess in a row: the client must be told `fault`. */
-  isFirst: boolean;
-  fault: PartylineError;
+  /** Fault that the client must be told: present for the first excess in a row. */
+  fault: PartylineError | undefined;
 };
 
 /** Budget for the work that one stream may cause: full at the first {@link spend}. */
@@ -71,15 +70,15 @@ export class StreamBudget {
       return;
     }
     const retryAfterMs = Math.ceil(this.#bucket.waitMs(1, nowMs));
-    const fault = new PartylineError('rate_limited', this.#message, { retryAfterMs });
     const isFirst = this.#overSinceMs === undefined;
     this.#overSinceMs ??= nowMs;
     const isLast = nowMs - this.#overSinceMs >= MAX_OVER_MS || before < -this.#maxDebt;
-    if (isLast || !this.#onOver) throw fault;
+    const openFault = () => new PartylineError('rate_limited', this.#message, { retryAfterMs });
+    if (isLast || !this.#onOver) throw openFault();
     this.#bucket.spend(1, nowMs);
     const readable = Math.max(1, burst * READABLE);
     const waitMs = Math.min(this.#bucket.waitMs(readable, nowMs), MAX_WAIT_MS);
-    this.#onOver({ waitMs, isFirst, fault });
+    this.#onOver({ waitMs, fault: isFirst ? openFault() : undefined });
   }
 }
 

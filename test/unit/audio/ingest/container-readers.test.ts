@@ -180,7 +180,7 @@ describe('ContainerIngest.push() of more packets than any sound needs', () => {
     const { ingest, faults, packets, overs } = openWatched();
     for (const chunk of pagesOf(20_000)) ingest.push(chunk, 0);
     expect(packets.length).toBe(4601);
-    expect(overs.filter(({ isFirst }) => isFirst)).toHaveLength(1);
+    expect(overs.filter(({ fault }) => fault)).toHaveLength(1);
     expect(faults).toEqual([expect.objectContaining({ code: 'rate_limited' })]);
   });
 
@@ -197,7 +197,7 @@ describe('ContainerIngest.push() of more packets than any sound needs', () => {
       if (overs.length > before) firstAtMs = Math.min(firstAtMs, nowMs);
       nowMs += Math.max(250, overs.length > before ? waitMs : 0);
     }
-    expect(overs.filter(({ isFirst }) => isFirst)).toMatchObject([
+    expect(overs.filter(({ fault }) => fault)).toMatchObject([
       { fault: { code: 'rate_limited' } },
     ]);
     expect(faults).toEqual([expect.objectContaining({ code: 'rate_limited' })]);

@@ -30,7 +30,7 @@ test('StreamBudget.spend() over the budget slows the client down, tells it once,
   }).toThrow('Too often.');
   expect(nowMs).toBeGreaterThanOrEqual(5000);
   expect(nowMs).toBeLessThan(5500);
-  expect(overdrafts.map(({ isFirst }) => isFirst)).toEqual([
+  expect(overdrafts.map(({ fault }) => fault !== undefined)).toEqual([
     true,
     ...Array<boolean>(overdrafts.length - 1).fill(false),
   ]);
@@ -41,7 +41,7 @@ test('StreamBudget.spend() tells a client again that has been within its budget 
   const { budget, overdrafts } = openBudget();
   for (let i = 0; i < 21; i += 1) budget.spend(0);
   for (let i = 0; i < 21; i += 1) budget.spend(10_000);
-  expect(overdrafts.map(({ isFirst }) => isFirst)).toEqual([true, true]);
+  expect(overdrafts.map(({ fault }) => fault !== undefined)).toEqual([true, true]);
 });
 
 test('StreamBudget.spend() of twice what it has at once is refused at once', () => {
