@@ -102,6 +102,11 @@ export class Sessions {
     return this.#sessions.of(accountId);
   }
 
+  /** Returns one of the sessions of an account; undefined if it has none. */
+  firstOf(accountId: number): LiveSession | undefined {
+    return this.#sessions.firstOf(accountId);
+  }
+
   accountIds(): number[] {
     return this.#sessions.accountIds();
   }

@@ -60,8 +60,7 @@ export async function openUsage(
 
 /** Returns an account, if it has a client or a kept place here. */
 function accountOf({ sessions, places }: Clients, accountId: number): Account | undefined {
-  const [session] = sessions.of(accountId);
-  return session?.account ?? places.of(accountId)[0]?.place.account;
+  return sessions.firstOf(accountId)?.account ?? places.firstOf(accountId)?.place.account;
 }
 
 type Clock = Store['clock'];

@@ -32,6 +32,11 @@ export class PeersOfAccounts<T> {
     return [...(this.#accounts.get(accountId)?.values() ?? [])];
   }
 
+  /** Returns the oldest value of an account; undefined if it has none. */
+  firstOf(accountId: number): T | undefined {
+    return this.#accounts.get(accountId)?.values().next().value;
+  }
+
   /** Returns a copy of the ids of accounts that have values. */
   accountIds(): number[] {
     return [...this.#accounts.keys()];

@@ -98,8 +98,9 @@ export class SuspendedPeer implements ClientConnection {
 
   /** Gives the place up: the peer leaves. */
   end(reason: LeaveReason): void {
-    this.#onEnd();
+    // First: what the peer is metered for last needs the account, which is known by its place.
     this.place.peer.close(reason);
+    this.#onEnd();
     this.place.release();
   }
 }
@@ -157,6 +158,11 @@ export class SuspendedPeers {
   /** Returns the places of an account. */
   of(accountId: number): SuspendedPeer[] {
     return this.#places.of(accountId).map(({ kept }) => kept);
+  }
+
+  /** Returns one of the places of an account; undefined if it has none. */
+  firstOf(accountId: number): SuspendedPeer | undefined {
+    return this.#places.firstOf(accountId)?.kept;
   }
 
   /** Returns the accounts that have places here. */

@@ -14,6 +14,7 @@ test('values are found by account and peer, and counted', () => {
   expect(peers.get(2, 'ada')).toBeUndefined();
   expect(peers.of(1)).toEqual(['d', 'b']);
   expect(peers.of(2)).toEqual([]);
+  expect([peers.firstOf(1), peers.firstOf(12), peers.firstOf(2)]).toEqual(['d', 'c', undefined]);
   expect(peers.accountIds()).toEqual([1, 12]);
   expect([...peers.values()]).toEqual(['d', 'b', 'c']);
   peers.delete(1, 'eve');

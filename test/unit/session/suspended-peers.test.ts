@@ -36,6 +36,16 @@ test('a fault of its peer ends a kept place', () => {
   expect(places.size).toBe(0);
 });
 
+test('the account of a kept place is known until its peer has closed, which meters it a last time', () => {
+  const places = new SuspendedPeers(60_000);
+  const { kept } = keep(places);
+  const known: unknown[] = [];
+  vi.spyOn(kept.place.peer, 'close').mockImplementation(() => known.push(places.firstOf(1)));
+  kept.end('closed');
+  expect(known).toEqual([kept]);
+  expect(places.firstOf(1)).toBeUndefined();
+});
+
 test('a node that goes away leaves its places in their rooms, whatever happens to their peers', () => {
   const places = new SuspendedPeers(60_000);
   const { kept, ended } = keep(places);
