@@ -13,15 +13,18 @@ type Count = ReceivedRtp & { atMs: number };
  * charged to the budget of the peer as those of other producers are.
  */
 export class MutedRtp {
-  readonly #log: FastifyBaseLogger;
+  readonly #log: () => FastifyBaseLogger;
   readonly #events: RateEvents;
   readonly #budget: () => RtpBudget;
   /** Last count since the producer was muted. */
   #last: Count | undefined;
   #isCounting = false;
 
-  /** @param budget returns the budget of the peer */
-  constructor(log: FastifyBaseLogger, events: RateEvents, budget: () => RtpBudget) {
+  /**
+   * @param log returns the log of its present connection
+   * @param budget returns the budget of the peer
+   */
+  constructor(log: () => FastifyBaseLogger, events: RateEvents, budget: () => RtpBudget) {
     this.#log = log;
     this.#events = events;
     this.#budget = budget;
@@ -47,7 +50,7 @@ export class MutedRtp {
       const received = await count();
       this.#counted(received && { ...received, atMs: nowMs }, isMuted);
     } catch (fault) {
-      this.#log.warn({ err: fault }, 'packets of a muted producer not counted');
+      this.#log().warn({ err: fault }, 'packets of a muted producer not counted');
     } finally {
       this.#isCounting = false;
     }

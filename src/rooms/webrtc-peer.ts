@@ -78,7 +78,7 @@ export class WebRtcPeer implements Peer {
     this.#connection = connection;
     this.#leg = leg;
     const budget = () => lease.room.producers.budgetOf(this);
-    this.#mutedRtp = new MutedRtp(connection.log, this.#rateEvents, budget);
+    this.#mutedRtp = new MutedRtp(() => this.#connection.log, this.#rateEvents, budget);
     this.#routerRtpCapabilities = routerRtpCapabilities;
     this.#rtpCapabilities = capabilitiesOfAudio(rtpCapabilities);
   }

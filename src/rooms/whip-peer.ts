@@ -27,6 +27,7 @@ export class WhipPeer implements Peer {
   readonly name: string;
   readonly #lease: RoomLease;
   readonly #connection: ClientConnection;
+  readonly #rateEvents = rateEventsOf(() => this.#connection);
   readonly #mutedRtp: MutedRtp;
   #input: WebRtcInput | undefined;
   #output: WebRtcOutput | undefined;
@@ -42,12 +43,7 @@ export class WhipPeer implements Peer {
     this.#lease = lease;
     this.#connection = connection;
     const budget = () => lease.room.producers.budgetOf(this);
-    const { log } = connection;
-    this.#mutedRtp = new MutedRtp(
-      log,
-      rateEventsOf(() => connection),
-      budget,
-    );
+    this.#mutedRtp = new MutedRtp(() => connection.log, this.#rateEvents, budget);
   }
 
   get isMuted(): boolean {
@@ -73,8 +69,7 @@ export class WhipPeer implements Peer {
     // Replaced or ended meanwhile: its producer has closed, and stopSpeaking() could not remove it
     // before it was added.
     if (this.#input !== input) return;
-    const events = rateEventsOf(() => this.#connection);
-    await this.#lease.room.addBrowserProducer(this, input.producerId, events);
+    await this.#lease.room.addBrowserProducer(this, input.producerId, this.#rateEvents);
   }
 
   /** Mutes or unmutes its present and later input. @throws {Error} if the media worker dies or hangs */

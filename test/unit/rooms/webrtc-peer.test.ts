@@ -136,6 +136,18 @@ test('a muted browser that has come back and sends too much is ended by its pres
   expect(ended).toEqual(['second connection']);
 });
 
+test('packets of a muted browser that cannot be counted are logged with its present connection', async () => {
+  const { peer, made, produce } = await openPeer();
+  await produce();
+  await peer.setMuted(true);
+  const logged: string[] = [];
+  const log = { warn: (_fields: unknown, message: string) => logged.push(message) };
+  peer.resume({ name: 'ann', notify: () => {}, log } as unknown as ClientConnection);
+  made[0]!.getStats = () => Promise.reject(new Error('no answer'));
+  peer.watchRtp(1000);
+  await expect.poll(() => logged).toEqual(['packets of a muted producer not counted']);
+});
+
 test('takeOffer() is true once for each consumer that a browser was offered', async () => {
   const { peer } = await openPeer();
   for (const id of ['p', 'q']) peer.producerAdded({ id, peer: 'bob', owner: undefined });
