@@ -3,10 +3,13 @@ import { accessSync, constants, readFileSync } from 'node:fs';
 import { isIP, isIPv4 } from 'node:net';
 import { type NetworkInterfaceInfo, networkInterfaces } from 'node:os';
 import { createSecureContext } from 'node:tls';
-import { canonical, isWildcard, pipeAddressesOf, rtcAddressesOf } from './listen-addresses.ts';
+import { isWildcard, pipeAddressesOf, rtcAddressesOf } from './listen-addresses.ts';
 import type { Settings } from './settings.ts';
 
-/** Checks of settings that depend on the machine: files that are read, programs, and addresses that it has. */
+/**
+ * Checks of settings that depend on the machine: files that are read, programs, and addresses that it has. HOST is left to the system,
+ * which also serves addresses that are not in its list: that of a bridge without a carrier, others with `ip_nonlocal_bind`.
+ */
 
 /** Names that Fastify knows for networks. */
 const NAMED_NETWORKS = new Set(['loopback', 'linklocal', 'uniquelocal']);
@@ -21,20 +24,12 @@ export function machineFaults(
   const own = Object.values(interfaces).flatMap((addresses) => addresses ?? []);
   const known = own.map(({ address }) => address);
   return [
-    ...hostFaults(settings.HOST, known),
     ...trustProxyFaults(settings.TRUST_PROXY),
     ...rtcAddressesOf(settings).flatMap(({ ip }) => addressFaults('RTC_LISTEN_IP', ip, known)),
     ...pipeAddressesOf(settings).flatMap(({ ip }) => addressFaults('PIPE_LISTEN_IP', ip, known)),
     ...certificateFaults(settings),
     ...programFaults(settings.MEDIASOUP_WORKER_BIN),
   ];
-}
-
-/** Faults of an address; a name is looked up only when it is served. */
-function hostFaults(host: string, known: readonly string[]): string[] {
-  // The zone behind a link-local address is none of the machine's list.
-  const [address = ''] = canonical(host).split('%');
-  return addressFaults('HOST', address, known);
 }
 
 function trustProxyFaults(text: string): string[] {
