@@ -17,18 +17,22 @@ export function outdatedVersion(info: string): string | undefined {
 }
 
 /**
- * Checks that Redis is new enough, before anything is written. A Redis that does not permit INFO is taken as it is.
- * @throws {Error} naming the version that was found
+ * Checks, before anything is written, that Redis tells its version and is new enough. BullMQ asks for the version, too, at each connection
+ * of a usage worker, which ends if INFO is refused.
+ * @throws {Error} naming the version that was found, or INFO if Redis refuses it
  */
-export async function requireVersion(redis: Redis): Promise<void> {
+export async function requireVersion(redis: Pick<Redis, 'run'>): Promise<void> {
   const info = await redis.run(async (client) => {
     try {
       return await client.info('server');
     } catch (fault) {
-      if (fault instanceof ErrorReply) return '';
+      if (fault instanceof ErrorReply) return fault;
       throw fault;
     }
   });
+  if (info instanceof ErrorReply) {
+    throw new Error('Redis refuses the command INFO, which Partyline needs', { cause: info });
+  }
   const version = outdatedVersion(info);
   if (version === undefined) return;
   throw new Error(`Redis has version ${version}, and Partyline needs ${LOWEST_MAJOR}.0 or newer`);

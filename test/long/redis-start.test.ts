@@ -116,14 +116,25 @@ test('a Redis older than 7 is refused by gateway, worker and command, which writ
   expect(await client.keys('*')).toEqual([]);
 });
 
-test('a Redis that does not permit INFO is taken as it is', async () => {
+test('a Redis that does not permit INFO is refused by gateway, worker and command, which write nothing into it', async () => {
   const redis = await TestRedis.start();
   cleanUps.push(() => redis.kill());
   const client = createClient({ url: redis.url });
   cleanUps.push(() => client.destroy());
   await client.connect();
   await client.aclSetUser('default', '-info');
-  expect(await runAccounts({ REDIS_URL: redis.url }, 'list')).toMatchObject({ code: 0 });
+  const environment = { REDIS_URL: redis.url };
+  const gateway = await start(environment);
+  const words = /Redis refuses the command INFO, which Partyline needs: NOPERM /;
+  for (const ended of await Promise.all([
+    spawnAccounts(environment, 'list'),
+    runWorker(environment),
+  ])) {
+    expect(ended).toMatchObject({ code: 1, stderr: expect.stringMatching(words) as string });
+  }
+  expect(await gateway.exited).toBe(1);
+  expect(gateway.output).toMatch(words);
+  expect(await client.keys('*')).toEqual([]);
 });
 
 /** A program that listens, accepts nothing, and says at which port. Its queue of connections holds two. */
