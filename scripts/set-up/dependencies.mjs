@@ -41,13 +41,29 @@ export async function installDependencies() {
   });
 }
 
-/** @throws {SetUpFailure} if the packages are not those of package-lock.json; nothing is installed */
+/**
+ * Checks the packages, and that there is a Node for the program; installs nothing.
+ *
+ * @throws {SetUpFailure} if the packages are not those of package-lock.json, or this Node is too old and the project's is missing
+ */
 export function requireDependencies() {
-  if (isInstalled() && hasItsNode()) return;
-  throw new SetUpFailure(
-    'Set-up is due, because the npm packages are not those of package-lock.json: end the gateway if it runs from this folder, and run "npm start".',
+  if (!isInstalled()) throw dueBecause('the npm packages are not those of package-lock.json');
+  // Without the project's Node the program runs on this one.
+  if (hasItsNode() || majorOf(process.version) >= majorOf(pinnedNode())) return;
+  throw dueBecause(
+    `Node ${pinnedNode()} of the npm packages is missing, and this is ${process.version}`,
   );
 }
+
+/** @param {string} reason */
+function dueBecause(reason) {
+  return new SetUpFailure(
+    `Set-up is due, because ${reason}: end the gateway if it runs from this folder, and run "node scripts/set-up.mjs".`,
+  );
+}
+
+/** @param {string} version */
+const majorOf = (version) => Number.parseInt(version.replace('v', ''), 10);
 
 /**
  * Compares npm's record of the installed packages, which npm writes last, with the lock file. An optional package

@@ -15,11 +15,11 @@ const readScripts = async () => {
   return (JSON.parse(text) as { scripts: Record<string, string> }).scripts;
 };
 
-/** Makes a project with these scripts, and with programs in place of those of Partyline. */
-async function openProject(programs: Record<string, string>): Promise<string> {
+/** Makes a project with these scripts, and with programs in place of those of Partyline. @param node version of its Node */
+async function openProject(programs: Record<string, string>, node = '24.0.0'): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'partyline-scripts-'));
   onTestFinished(() => rm(folder, { recursive: true }));
-  const manifest = { name: 'partyline', private: true, type: 'module' };
+  const manifest = { name: 'partyline', private: true, type: 'module', devDependencies: { node } };
   const files = {
     'package.json': JSON.stringify({ ...manifest, scripts: await readScripts() }),
     ...programs,
@@ -119,7 +119,28 @@ test('npm run accounts installs nothing: packages of another version are those o
   const command = promisify(execFile)('npm', ['--silent', 'run', 'accounts', '--', 'list'], {
     cwd: folder,
   });
-  const stderr = expect.stringContaining('Set-up is due') as string;
+  const stderr = expect.stringMatching(/Set-up is due.*run "node scripts\/set-up\.mjs"/) as string;
   await expect(command).rejects.toMatchObject({ code: 1, stdout: '', stderr });
   expect(await readdir(folder)).toEqual(before);
+});
+
+test('npm run accounts takes a Node of the machine that is new enough, and names the one that is missing otherwise', async () => {
+  const list = async (node: string) => {
+    const programs = {
+      'src/accounts-cli.ts': "console.log('ran');",
+      'package-lock.json': '{ "packages": { "": {} } }',
+      'node_modules/.package-lock.json': '{ "packages": {} }',
+    };
+    const folder = await openProject(programs, node);
+    await cp(join(PROJECT, 'scripts'), join(folder, 'scripts'), { recursive: true });
+    const words = ['--silent', 'run', 'accounts', '--', 'list'];
+    // With the Node of this test as the machine's.
+    const env = { ...process.env, PATH: `${dirname(process.execPath)}:${process.env['PATH']}` };
+    return promisify(execFile)('npm', words, { cwd: folder, env });
+  };
+  expect(await list('24.0.0')).toMatchObject({ stdout: 'ran\n', stderr: '' });
+  const stderr = expect.stringContaining(
+    'because Node 99.0.0 of the npm packages is missing',
+  ) as string;
+  await expect(list('99.0.0')).rejects.toMatchObject({ code: 1, stdout: '', stderr });
 });
