@@ -50,8 +50,9 @@ export function readOptions(args: string[], environment: NodeJS.ProcessEnv): Opt
 
 function readUrl(text: string | undefined): string {
   const url = text !== undefined && URL.canParse(text) ? new URL(text) : undefined;
-  if (url?.protocol === 'http:' || url?.protocol === 'https:') return url.origin;
-  throw new Error('--url is the address of the gateway: https://… or http://…');
+  const isWeb = url?.protocol === 'http:' || url?.protocol === 'https:';
+  if (isWeb && url.pathname === '/') return url.origin;
+  throw new Error('--url is the address of the gateway, without a path: https://… or http://…');
 }
 
 function readListen(text: string): NonNullable<Options['listen']> {

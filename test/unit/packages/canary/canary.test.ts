@@ -140,6 +140,10 @@ describe('readOptions()', () => {
     [[], '--key'],
     [['--key', 'k'], '--url'],
     [['--key', 'k', '--url', 'ftp://x'], '--url'],
+    [
+      ['--key', 'k', '--url', 'https://example.net/voice/'],
+      '--url is the address of the gateway, without a path',
+    ],
     [[...words, '--every', '1'], '--every'],
     [[...words, '--every', 'often'], '--every'],
     [[...words, '--every', '61'], '--every must be a number of seconds from 8 to 60'],
