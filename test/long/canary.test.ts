@@ -2,6 +2,8 @@ import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import { expect, test } from 'vitest';
+import { WebSocketServer } from 'ws';
+import { PATIENCE_MS } from '../../packages/canary/src/connection.ts';
 import { runRound } from '../../packages/canary/src/round.ts';
 import { counters } from '../../src/counters.ts';
 import { runCanaryOnce, startCanary } from '../support/canary.ts';
@@ -65,19 +67,57 @@ test('notices that a media worker died within one round, and hears again when th
   await eventually('nothing is left', () => gateway.counts().sessions === 0);
 });
 
-test('has not succeeded when it is stopped, and waits no longer for a gateway that does not answer', async () => {
+/** A server that does not answer peers, and the number of those that wait. */
+type Hanging = { url: string; waiting: number };
+
+const urlOf = (server: { address(): unknown }) =>
+  `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+
+async function openDeafServer(): Promise<Hanging> {
   const server = createServer().listen(0, '127.0.0.1');
   cleanUps.push(() => void server.close());
   await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  const target = { url: `http://127.0.0.1:${port}`, apiKey: 'pl_x' };
-  const canary = startCanary(target, '--once');
-  await once(server, 'connection');
-  const exited = once(canary.child, 'exit');
-  canary.child.kill('SIGTERM');
-  expect(await exited).toEqual([143, null]);
-  expect(canary.output).toBe('');
-});
+  const hanging = { url: urlOf(server), waiting: 0 };
+  server.on('connection', () => (hanging.waiting += 1));
+  return hanging;
+}
+
+/** Opens a gateway that reads nothing more once a peer has asked to join. */
+async function openHangingGateway(): Promise<Hanging> {
+  const server = new WebSocketServer({ port: 0, host: '127.0.0.1' });
+  cleanUps.push(() => {
+    for (const peer of server.clients) peer.terminate();
+    server.close();
+  });
+  await once(server, 'listening');
+  const hanging = { url: urlOf(server), waiting: 0 };
+  server.on('connection', (peer) => {
+    peer.once('message', () => {
+      peer.pause();
+      hanging.waiting += 1;
+    });
+    peer.send(JSON.stringify({ type: 'welcome' }));
+  });
+  return hanging;
+}
+
+test.each([
+  ['does not answer', openDeafServer],
+  ['hangs in the round', openHangingGateway],
+])(
+  'has not succeeded when it is stopped, and waits no longer for a gateway that %s',
+  async (_, open) => {
+    const hanging = await open();
+    const canary = startCanary({ url: hanging.url, apiKey: 'pl_x' }, '--once');
+    await eventually('all peers wait', () => hanging.waiting === 4);
+    const exited = once(canary.child, 'exit');
+    const stoppedMs = performance.now();
+    canary.child.kill('SIGTERM');
+    expect(await exited).toEqual([143, null]);
+    expect(performance.now() - stoppedMs).toBeLessThan(PATIENCE_MS / 2);
+    expect(canary.output).toBe('');
+  },
+);
 
 test('says why a peer does not get in', async () => {
   const gateway = await openGateway();

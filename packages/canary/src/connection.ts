@@ -7,6 +7,13 @@ export type Target = { url: string; key: string; room: string; stopped?: AbortSi
 /** Longest wait for an answer. */
 export const PATIENCE_MS = 10_000;
 
+const SOCKET_OPTIONS = {
+  perMessageDeflate: false,
+  handshakeTimeout: PATIENCE_MS,
+  // A gateway that hangs answers no close. The types of ws lack the option.
+  closeTimeout: 1000,
+};
+
 /** An error that the gateway has told, or a close, with its code. */
 export class ServerFault extends Error {
   readonly code: string;
@@ -55,8 +62,7 @@ export class Connection {
     const address = new URL('/ws', url.replace(/^http/, 'ws'));
     address.search = new URLSearchParams({ room: '__lobby__', peer, ...query }).toString();
     const socket = new WebSocket(address, {
-      perMessageDeflate: false,
-      handshakeTimeout: PATIENCE_MS,
+      ...SOCKET_OPTIONS,
       // Not in the address, which load balancers log.
       headers: { authorization: `Bearer ${key}` },
     });

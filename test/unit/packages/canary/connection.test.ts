@@ -2,7 +2,11 @@ import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
 import { type WebSocket, WebSocketServer } from 'ws';
-import { Connection, ServerFault } from '../../../../packages/canary/src/connection.ts';
+import {
+  Connection,
+  PATIENCE_MS,
+  ServerFault,
+} from '../../../../packages/canary/src/connection.ts';
 
 const WELCOME = JSON.stringify({ type: 'welcome' });
 const fast = { type: 'error', code: 'audio_rate_exceeded', message: 'Too fast.' };
@@ -47,4 +51,16 @@ test('a connection that is refused says with which code', async () => {
 
 test('a server that sends no JSON is no gateway', async () => {
   await expect(connect('hello')).rejects.toThrow('the server is no gateway');
+});
+
+test('a connection is cut soon after its close if the gateway does not answer it', async () => {
+  const { connection, socket } = await connect(WELCOME);
+  socket.pause();
+  const { promise: ended, resolve } = Promise.withResolvers<Error>();
+  connection.onFault = resolve;
+  const closedMs = performance.now();
+  connection.close();
+  expect(await ended).toMatchObject({ code: '1006' });
+  expect(performance.now() - closedMs).toBeLessThan(PATIENCE_MS / 2);
+  socket.terminate();
 });
