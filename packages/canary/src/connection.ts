@@ -31,7 +31,7 @@ const faultOf = ({ code, message }: MessageOf<'error'>) =>
 export class Connection {
   /** Called with each message that answers no request. */
   onMessage: (message: Message) => void = () => {};
-  /** Called with each error that answers no request, and with the end of the connection. */
+  /** Called with each error that answers no request, and once with the end of the connection. */
   onFault: (fault: Error) => void = () => {};
   /** Called with each binary frame and its arrival time, in ms. */
   onFrame: (frame: Buffer, atMs: number) => void = () => {};
@@ -39,6 +39,7 @@ export class Connection {
   readonly #waiting = new Map<string, (answer: Message | Error) => void>();
   #asked = 0;
   #ended: Error | undefined;
+  #isOver = false;
 
   private constructor(socket: WebSocket) {
     this.#socket = socket;
@@ -135,13 +136,21 @@ export class Connection {
     const key = message.type === 'welcome' ? message.type : String(message.reply_to);
     const settle = this.#waiting.get(key);
     if (settle) settle(message);
-    else if (message.type === 'error') this.#end(faultOf(message));
+    else if (message.type === 'error') this.#fail(faultOf(message));
     else this.onMessage(message);
   }
 
-  #end(fault: Error): void {
+  /** Ends all waiting for answers, for good. */
+  #fail(fault: Error): void {
     this.#ended ??= fault;
     for (const settle of this.#waiting.values()) settle(this.#ended);
     this.onFault(fault);
+  }
+
+  /** Notes the end of the connection: the first sign of it, which says most. */
+  #end(fault: Error): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#fail(fault);
   }
 }

@@ -11,7 +11,7 @@ export type CanaryPeer = {
   readonly joinMs: number;
   /** The transport that it got. */
   readonly path: string;
-  /** Called with each error that answers no request, and with the end of the connection. */
+  /** Called with each error that answers no request, and once with the end of the connection. */
   onFault: (fault: Error) => void;
   /** Sends a frame of 20 ms. */
   send(frame: Uint8Array): void;

@@ -94,11 +94,15 @@ class Company {
     this.#target = target;
   }
 
-  /** Joins the peers; one that cannot join, or whose connection ends before {@link close}, is a fault of the round. */
+  /** Joins the peers; one that cannot join, or is told of an error or disconnected before {@link close}, is a fault of the round. */
   async join(role: string): Promise<Map<PeerKind, CanaryPeer>> {
     const joined = new Map<PeerKind, CanaryPeer>();
     const join = async (kind: PeerKind): Promise<void> => {
+      let isNoted = false;
       const note = (fault: unknown) => {
+        // The close that follows an error is its consequence.
+        if (isNoted) return;
+        isNoted = true;
         const reason = fault instanceof Error ? fault.message : String(fault);
         this.#faults.push(`${kind} ${role}: ${reason}`);
       };

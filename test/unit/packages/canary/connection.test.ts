@@ -53,6 +53,16 @@ test('a server that sends no JSON is no gateway', async () => {
   await expect(connect('hello')).rejects.toThrow('the server is no gateway');
 });
 
+test('a connection tells its end once', async () => {
+  const { connection, socket } = await connect(WELCOME);
+  const faults: string[] = [];
+  connection.onFault = ({ message }) => faults.push(message);
+  const closed = once(socket, 'close');
+  socket.send('hello');
+  await closed;
+  expect(faults).toEqual(['the server is no gateway: it sent text that is not JSON']);
+});
+
 test('a connection is cut soon after its close if the gateway does not answer it', async () => {
   const { connection, socket } = await connect(WELCOME);
   socket.pause();

@@ -14,6 +14,7 @@ type Join = { peer: string; room: string };
 type Answer = (peer: string, socket: WebSocket) => object | undefined;
 
 const REFUSED = { type: 'error', code: 'forbidden', message: 'Not you.' };
+const FLOODED = { type: 'error', code: 'audio_rate_exceeded', message: 'Too fast.' };
 
 /** Opens a gateway that greets each peer. @param answer what it answers to a `join`, if anything */
 async function openGateway(answer: Answer = () => REFUSED) {
@@ -74,10 +75,13 @@ test('a round that is stopped waits for no answer, and leaves', async () => {
   await expect.poll(isLeft).toBe(true);
 });
 
-test('a round tells why a connection ended within it, and not that it has left itself', async () => {
+test('a round tells once why a connection ended within it, and not that it has left itself', async () => {
   const { target } = await openGateway((peer, socket) => {
     if (!peer.includes('-websocket-')) return REFUSED;
-    if (peer.endsWith('-listener')) setTimeout(() => socket.close(4403), 100);
+    setTimeout(() => {
+      if (peer.endsWith('-speaker')) socket.send(JSON.stringify(FLOODED));
+      socket.close(peer.endsWith('-speaker') ? 4422 : 4403);
+    }, 100);
     return { type: 'joined' };
   });
   const { faults } = await runRound(target, NEVER);
@@ -85,5 +89,6 @@ test('a round tells why a connection ended within it, and not that it has left i
     'webrtc listener: forbidden: Not you.',
     'webrtc speaker: forbidden: Not you.',
     'websocket listener: the connection was closed with 4403',
+    'websocket speaker: audio_rate_exceeded: Too fast.',
   ]);
 });
