@@ -12,7 +12,7 @@ export async function listenAddressOf(host: string): Promise<string> {
 
 /**
  * Waits until a server listens, or its address is found.
- * @param settings that say where, by name
+ * @param settings settings, by name, that say where a server listens
  * @throws {Error} naming these settings: the system names an address at most
  */
 export async function nameFaults<T>(
