@@ -14,9 +14,8 @@ import { openStore } from './app/open-store.ts';
 import { openReporter, openUsage } from './app/open-usage.ts';
 import type { App, Opening, ProcessesHealth, Shared } from './app/opening.ts';
 import { Metrics } from './http/metrics.ts';
-import { newServer, urlOf } from './http/server.ts';
+import { newServer, startListening, urlOf } from './http/server.ts';
 import { UnauthenticatedConnections } from './http/unauthenticated-connections.ts';
-import { listenAddressOf, nameFaults } from './listen-address.ts';
 import { logClients } from './load/supplies.ts';
 import { PeerTakeover } from './admission/peer-takeover.ts';
 import { VERSION } from './version.ts';
@@ -106,11 +105,9 @@ async function openParts(opening: Opening, server: FastifyInstance): Promise<App
     state,
   });
   opened.adopt(server, (part) => part.close());
-  const { HOST, PORT: port } = settings;
-  const listening = { host: await listenAddressOf(HOST), port, reusePort: shared !== undefined };
   reserves.sample();
   logClients(log, supplies);
-  await nameFaults({ HOST, PORT: port }, server.listen(listening));
+  await startListening(server, settings, shared !== undefined);
   return {
     log,
     url: urlOf(server, settings),

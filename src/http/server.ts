@@ -14,6 +14,7 @@ import Fastify, {
 } from 'fastify';
 import type { Settings } from '../../config/settings.ts';
 import type { Timings } from '../../config/timings.ts';
+import { listenAddressOf, nameFaults } from '../listen-address.ts';
 import { logOptions } from '../log.ts';
 import type { Slices } from '../slices.ts';
 import { refuseUnparsed, sendProblem } from './problem.ts';
@@ -123,6 +124,22 @@ async function readCertificate(cert: string, key: string) {
   } catch (cause) {
     throw new Error('TLS_CERT or TLS_KEY cannot be read', { cause });
   }
+}
+
+/**
+ * Lets a server listen at HOST and PORT.
+ * @param isShared true if other processes listen on the same port
+ * @throws {Error} naming HOST and PORT if they cannot be used; as it is, if it is a fault of a plugin
+ */
+export async function startListening(
+  server: FastifyInstance,
+  { HOST, PORT: port }: Pick<Settings, 'HOST' | 'PORT'>,
+  isShared: boolean,
+): Promise<void> {
+  const host = await listenAddressOf(HOST);
+  await server.ready();
+  const listening = server.listen({ host, port, reusePort: isShared });
+  await nameFaults({ HOST, PORT: port }, listening);
 }
 
 /** Returns the URL at which a browser on this machine can open the gateway's page. */
