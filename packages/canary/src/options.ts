@@ -10,7 +10,7 @@ export type Options = {
 
 /** A round takes about five seconds. */
 const LEAST_EVERY_S = 8;
-/** The alerts count two rounds in 5 minutes, and miss a round after 2 (docker/alerts.yml). */
+/** The alerts count two rounds in 5 minutes, and miss a canary that finishes none in 3 (docker/alerts.yml). */
 const MOST_EVERY_S = 60;
 const MAX_PORT = 65_535;
 
