@@ -19,7 +19,7 @@ Joins a room of its own with two WebSocket and two WebRTC peers, plays a chirp f
   --url URL       the gateway, or its load balancer
   --key KEY       API key of the canary's own account; without it, CANARY_KEY of the environment
   --every S       seconds from one round to the next (10; ${LEAST_EVERY_S} to ${MOST_EVERY_S})
-  --once          one round; ends with 1 if a direction is silent, loses over 10 %, is over 3 dB off, or a peer does not get in
+  --once          one round; ends with 1 if a direction is silent, loses over 10 %, is over 3 dB off, or a peer does not get in or stay in
   --listen [HOST]:PORT  serves Prometheus metrics at /metrics, such as :9477
 `;
 
