@@ -136,10 +136,9 @@ export async function startListening(
   { HOST, PORT: port }: Pick<Settings, 'HOST' | 'PORT'>,
   isShared: boolean,
 ): Promise<void> {
-  const host = await listenAddressOf(HOST);
+  const address = { host: await listenAddressOf(HOST), port, reusePort: isShared };
   await server.ready();
-  const listening = server.listen({ host, port, reusePort: isShared });
-  await nameFaults({ HOST, PORT: port }, listening);
+  await nameFaults({ HOST, PORT: port }, server.listen(address));
 }
 
 /** Returns the URL at which a browser on this machine can open the gateway's page. */

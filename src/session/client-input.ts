@@ -142,8 +142,7 @@ export class ClientInput {
     // Messages that are still held were sent before the change, outside of any room.
     this.#skipHeld();
     const { declared } = settings;
-    const unknown =
-      declared === 'auto' ? [] : this.#input.takeUnknown(declared, performance.now());
+    const unknown = declared === 'auto' ? [] : this.#input.takeUnknown(declared, performance.now());
     this.#input.close();
     this.#missingBytes = 0;
     this.#input = this.#open(settings);

@@ -189,8 +189,8 @@ describe('a tone through the gateway, with no format declared', () => {
       formats.map(async (name) => {
         const format = parseAudioFormat(name);
         const client = await enter(name, { audio: 'auto' });
-        // Too quiet to count as talk, but not silent. Of one encoder, however often it is recorded:
-        // the beginning of such a tone behind its end is not taken for Opus.
+        // Too quiet to count as talk, but not silent. One encoder makes it, however often it is
+        // recorded: the beginning of such a tone behind its end is not taken for Opus.
         const murmur =
           format.codec === 'opus'
             ? await opusTone(200, 0.0002, 6000)

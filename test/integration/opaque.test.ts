@@ -228,22 +228,25 @@ describe.each(['one node', 'two nodes'])('on %s', (where) => {
 
   // The pause takes its time: once is enough.
   const testOnOneNode = test.runIf(where === 'one node');
-  testOnOneNode('a message, a pause of 2.6 s, and a talk in an unknown format: all of it is heard', async () => {
-    const [alice, bob] = (await enterAll(newRoom(), { alice: {}, bob: OPAQUE })) as [
-      TestClient,
-      TestClient,
-    ];
-    const [first, ...talk] = encrypted(18, Array(301).fill(160)) as [Buffer, ...Buffer[]];
-    alice.sendAudio(first);
-    await sleep(2600);
-    let sent = 0;
-    while (sent < talk.length && !isToldUnknown(alice)) {
-      await play(alice, talk.slice(sent, sent + 15));
-      sent += 15;
-    }
-    expect(await alice.next('audio_unknown')).toMatchObject({ relayed: true });
-    await hears(bob, [first, ...talk.slice(0, sent)]);
-  });
+  testOnOneNode(
+    'a message, a pause of 2.6 s, and a talk in an unknown format: all of it is heard',
+    async () => {
+      const [alice, bob] = (await enterAll(newRoom(), { alice: {}, bob: OPAQUE })) as [
+        TestClient,
+        TestClient,
+      ];
+      const [first, ...talk] = encrypted(18, Array(301).fill(160)) as [Buffer, ...Buffer[]];
+      alice.sendAudio(first);
+      await sleep(2600);
+      let sent = 0;
+      while (sent < talk.length && !isToldUnknown(alice)) {
+        await play(alice, talk.slice(sent, sent + 15));
+        sent += 15;
+      }
+      expect(await alice.next('audio_unknown')).toMatchObject({ relayed: true });
+      await hears(bob, [first, ...talk.slice(0, sent)]);
+    },
+  );
 
   test('a client that sends samples and asks for messages hears them, and no known sound', async () => {
     const [alice, opus, asking, witness] = (await enterAll(newRoom(), {

@@ -11,7 +11,11 @@ function open() {
   const warn = vi.fn<() => void>();
   const notify = vi.fn<(message: unknown) => void>();
   const events = rateEventsOf(() => ({ fail, notify }));
-  const watch = new MutedRtp(() => ({ warn }) as never, events, () => budget);
+  const watch = new MutedRtp(
+    () => ({ warn }) as never,
+    events,
+    () => budget,
+  );
   return { watch, budget, fail, notify, warn };
 }
 

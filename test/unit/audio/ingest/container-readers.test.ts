@@ -197,9 +197,7 @@ describe('ContainerIngest.push() of more packets than any sound needs', () => {
       if (overs.length > before) firstAtMs = Math.min(firstAtMs, nowMs);
       nowMs += Math.max(250, overs.length > before ? waitMs : 0);
     }
-    expect(overs.filter(({ fault }) => fault)).toMatchObject([
-      { fault: { code: 'rate_limited' } },
-    ]);
+    expect(overs.filter(({ fault }) => fault)).toMatchObject([{ fault: { code: 'rate_limited' } }]);
     expect(faults).toEqual([expect.objectContaining({ code: 'rate_limited' })]);
     expect(nowMs - firstAtMs).toBeGreaterThanOrEqual(5000);
     expect(nowMs - firstAtMs).toBeLessThan(7000);
