@@ -225,7 +225,7 @@ describe('a client that stops reading', () => {
 
   test('and is sent no sound meanwhile: it has missed none', () => {
     const client = new SimulatedClient({ reads: stalled(2000, 10_000) });
-    client.run(2600);
+    client.run(2500);
     for (let i = 0; i < 3; i += 1) {
       client.run(client.nowMs + 200, () => false);
       client.queue.queueText('{"type":"speaking"}');
