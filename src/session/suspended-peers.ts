@@ -1,6 +1,7 @@
 import type { FastifyBaseLogger } from 'fastify';
 import type { Account } from '../accounts/accounts.ts';
 import { accountFault, type KeyState } from '../accounts/authenticator.ts';
+import { logFault } from '../protocol/log-fault.ts';
 import type { LeaveReason } from '../protocol/messages.ts';
 import type { ClientConnection } from '../rooms/peer.ts';
 import type { WebRtcPeer } from '../rooms/webrtc-peer.ts';
@@ -89,10 +90,11 @@ export class SuspendedPeer implements ClientConnection {
     this.#isLeftBehind = true;
   }
 
-  /** Ends the place after a fault of its peer. */
+  /** Ends the place after a fault of its peer. Faults that are not the client's are logged, whatever the client has logged before. */
   fail(fault: unknown): void {
     if (this.#isLeftBehind) return;
-    this.log.info({ err: fault }, 'kept place ended after a fault');
+    const { code } = logFault(this.log, fault, 'kept place failed');
+    this.log.info({ code }, 'kept place ended after a fault');
     this.end(this.place.reason);
   }
 

@@ -1,4 +1,5 @@
 import { afterEach, expect, test, vi } from 'vitest';
+import { replaced } from '../../../src/protocol/errors.ts';
 import type { WebSocketPeer } from '../../../src/rooms/websocket-peer.ts';
 import { SuspendedPeers, type SuspendedPlace } from '../../../src/session/suspended-peers.ts';
 import { silentLog } from '../../support/gateway.ts';
@@ -44,6 +45,18 @@ test('the account of a kept place is known until its peer has closed, which mete
   kept.end('closed');
   expect(known).toEqual([kept]);
   expect(places.firstOf(1)).toBeUndefined();
+});
+
+test('a fault that ends a kept place is logged as an error, unless it is the client that came back elsewhere', () => {
+  const logged: unknown[] = [];
+  const err = new Error('no media');
+  for (const fault of [err, replaced()]) {
+    const { kept } = keep(new SuspendedPeers(60_000));
+    const error = (...line: unknown[]) => logged.push(line);
+    kept.place.log = { error, info: () => {} } as never;
+    kept.fail(fault);
+  }
+  expect(logged).toEqual([[{ err }, 'kept place failed']]);
 });
 
 test('a node that goes away leaves its places in their rooms, whatever happens to their peers', () => {
