@@ -227,8 +227,7 @@ describe.each(['one node', 'two nodes'])('on %s', (where) => {
   });
 
   // The pause takes its time: once is enough.
-  const testOnOneNode = test.runIf(where === 'one node');
-  testOnOneNode(
+  test.runIf(where === 'one node')(
     'a message, a pause of 2.6 s, and a talk in an unknown format: all of it is heard',
     async () => {
       const [alice, bob] = (await enterAll(newRoom(), { alice: {}, bob: OPAQUE })) as [

@@ -72,18 +72,18 @@ test('/admin leads to its page by an address that is good below the path of a pr
 });
 
 test('a server that cannot listen names HOST and PORT, but not for a fault of a plugin', async () => {
-  const open = async (port: number) => {
+  const openAt = async (port: number) => {
     const settings = readSettings({ LOG_LEVEL: 'silent', HOST: '127.0.0.1', PORT: String(port) });
     const server = await newServer(settings, timingsWith({}).http);
     onTestFinished(() => server.close());
     return { server, listen: () => startListening(server, settings, false) };
   };
-  const first = await open(0);
+  const first = await openAt(0);
   await first.listen();
   const { port } = first.server.server.address() as AddressInfo;
-  const second = await open(port);
+  const second = await openAt(port);
   await expect(second.listen()).rejects.toThrow(`HOST 127.0.0.1 and PORT ${port} cannot be used`);
-  const third = await open(0);
+  const third = await openAt(0);
   void third.server.register(() => Promise.reject(new Error('a fault of a plugin')));
   await expect(third.listen()).rejects.toThrow('a fault of a plugin');
 });
