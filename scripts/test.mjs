@@ -22,12 +22,12 @@ const SLOWEST_FILES = 10;
 const SUITES = {
   short: {
     check: 0.4,
-    unit: 0.4,
-    simulation: 1.45,
+    unit: 0.55,
+    simulation: 1.4,
     waiting: 2.25,
-    listening: 1.05,
+    listening: 1,
     hearing: 0.95,
-    e2e: 1.5,
+    e2e: 1.45,
   },
   long: { long: 20 },
   deploy: { deploy: 45 },
