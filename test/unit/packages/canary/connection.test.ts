@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { type WebSocket, WebSocketServer } from 'ws';
 import {
   Connection,
@@ -12,14 +12,14 @@ const WELCOME = JSON.stringify({ type: 'welcome' });
 const fast = { type: 'error', code: 'audio_rate_exceeded', message: 'Too fast.' };
 
 /** Opens a server that greets with a text, and a connection to it. */
-async function connect(greeting: string) {
+async function connect(greeting: string, stopped = new AbortController().signal) {
   const server = new WebSocketServer({ port: 0, host: '127.0.0.1' });
   onTestFinished(() => server.close());
   const accepted = once(server, 'connection') as Promise<[WebSocket]>;
   void accepted.then(([socket]) => socket.send(greeting));
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;
-  const target = { url: `http://127.0.0.1:${port}`, key: 'key', room: 'a' };
+  const target = { url: `http://127.0.0.1:${port}`, key: 'key', room: 'a', stopped };
   const connection = await Connection.open(target, 'canary');
   onTestFinished(() => connection.close());
   return { connection, socket: (await accepted)[0] };
@@ -54,12 +54,14 @@ test('a server that sends no JSON is no gateway', async () => {
 });
 
 test('a connection tells its end once', async () => {
-  const { connection, socket } = await connect(WELCOME);
+  const { signal } = new AbortController();
+  const { connection, socket } = await connect(WELCOME, signal);
   const faults: string[] = [];
   connection.onFault = ({ message }) => faults.push(message);
-  const closed = once(socket, 'close');
+  const forgets = vi.spyOn(signal, 'removeEventListener');
   socket.send('hello');
-  await closed;
+  // When its socket is closed.
+  await expect.poll(() => forgets.mock.calls.length).toBe(1);
   expect(faults).toEqual(['the server is no gateway: it sent text that is not JSON']);
 });
 
