@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
-import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
+import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -36,13 +36,8 @@ async function start(environment: Record<string, string> = {}, dataDir?: string)
   return gateway;
 }
 
-/** A server that accepts connections and says nothing, as a REDIS_URL. */
-async function silentRedis(): Promise<string> {
-  const sockets = new Set<Socket>();
-  const server = createServer((socket) => {
-    sockets.add(socket);
-    socket.on('error', () => socket.destroy());
-  });
+/** Lets a server listen until the end of the test, which ends its sockets, too. @returns its address, as that of a Redis */
+async function urlOf(server: Server, sockets: Set<Socket>): Promise<string> {
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   cleanUps.push(() => {
@@ -50,6 +45,16 @@ async function silentRedis(): Promise<string> {
     server.close();
   });
   return `redis://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+/** A server that accepts connections and says nothing, as a REDIS_URL. */
+async function silentRedis(): Promise<string> {
+  const sockets = new Set<Socket>();
+  const server = createServer((socket) => {
+    sockets.add(socket);
+    socket.on('error', () => socket.destroy());
+  });
+  return urlOf(server, sockets);
 }
 
 test('a REDIS_URL that accepts and stays silent: gateway, worker and command end with the cause', async () => {
@@ -87,13 +92,7 @@ async function outdatedRedis(): Promise<string> {
       client.write(told, 'latin1');
     });
   });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  cleanUps.push(() => {
-    for (const socket of sockets) socket.destroy();
-    server.close();
-  });
-  return `redis://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  return urlOf(server, sockets);
 }
 
 test('a Redis older than 7 is refused by gateway, worker and command, which write nothing into it', async () => {
