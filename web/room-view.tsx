@@ -5,6 +5,7 @@ import icon from './icon.svg';
 import { InvitationDialog } from './invitation-dialog.tsx';
 import type { MicrophoneState, Notice, ViewProps } from './page-state.ts';
 import { People } from './people.tsx';
+import { useFocusButton } from './use-focus-button.ts';
 
 const MUTE_LABELS: Record<MicrophoneState, string> = {
   on: 'Mute',
@@ -90,13 +91,7 @@ export function RoomView({ state, actions }: ViewProps) {
 
 /** The click for which the browser waits. @param title takes the focus when the button goes */
 function PlayButton({ play, title }: { play: () => void; title: RefObject<HTMLElement | null> }) {
-  const button = useRef<HTMLButtonElement>(null);
-  useLayoutEffect(() => {
-    const shown = button.current;
-    return () => {
-      if (document.activeElement === shown) title.current?.focus();
-    };
-  }, [title]);
+  const button = useFocusButton(title);
   return (
     <button id="play" type="button" class="primary" ref={button} onClick={play}>
       Play

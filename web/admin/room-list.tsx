@@ -1,7 +1,8 @@
 import type { RefObject } from 'preact';
-import { useLayoutEffect, useRef } from 'preact/hooks';
+import { useRef } from 'preact/hooks';
 import type { RoomReference, RoomSummary } from '../../src/operator/schemas.ts';
 import type { Overview, OverviewState } from './overview.ts';
+import { useFocusButton } from '../use-focus-button.ts';
 
 /** The list of rooms, with the field that searches it. */
 export function RoomList({
@@ -63,13 +64,7 @@ function MoreButton({
   onMore: () => void;
   title: RefObject<HTMLElement | null>;
 }) {
-  const button = useRef<HTMLButtonElement>(null);
-  useLayoutEffect(() => {
-    const shown = button.current;
-    return () => {
-      if (document.activeElement === shown) title.current?.focus();
-    };
-  }, [title]);
+  const button = useFocusButton(title);
   return (
     <button id="more" type="button" ref={button} onClick={onMore}>
       Show more

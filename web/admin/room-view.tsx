@@ -8,6 +8,7 @@ import type {
 } from '../../src/operator/schemas.ts';
 import { Meter, NBSP } from './meter.tsx';
 import type { Overview, OverviewState } from './overview.ts';
+import { useFocusButton } from '../use-focus-button.ts';
 
 const KIND_WORDS: Record<PeerDescription['kind'], string> = {
   webrtc: 'Browser',
@@ -90,13 +91,7 @@ function PeerEntry({
   const { peer: name, level_dbov: level, audio } = peer;
   const isTalking = peer.talking ?? level !== undefined;
   const away = peer.away ? ['connection lost, place kept'] : [];
-  const kick = useRef<HTMLButtonElement>(null);
-  useLayoutEffect(() => {
-    const button = kick.current;
-    return () => {
-      if (document.activeElement === button) title.current?.focus();
-    };
-  }, [title]);
+  const kick = useFocusButton(title);
   return (
     <li class="card peer" data-peer={name} data-speaking={String(isTalking)}>
       <div class="who">
