@@ -18,8 +18,8 @@ import { bytesPerSecondOf } from './audio-budget.ts';
  * and a slow join.
  */
 const MAX_HELD_SECONDS = 3;
-/** Minimum of the limit on held bytes: a format of a low bit rate may come in large messages. */
-const MIN_MAX_HELD_BYTES = 128 * 1024;
+/** Minimum of the limit on held bytes: a format of a low bit rate may come in large messages, or in one every 2 ms. */
+const MIN_MAX_HELD_BYTES = 256 * 1024;
 
 /** Number of changes of room or mute that are kept: more than the mutes and unmutes that `Uplink` tells apart. */
 const MAX_CUTS = 32;
@@ -92,7 +92,8 @@ export class ClientInput {
     this.#codecs = codecs;
     this.#events = events;
     this.#turn = turn;
-    this.#target = { sink: toNobody, sound: new SoundBudget(events.onUncovered, events.onOver) };
+    const sound = new SoundBudget(events.onUncovered, events.onOver);
+    this.#target = { sink: toNobody, sound, turn };
     this.#held = new HeldAudio<ReceivedMessage>((received) => this.#handOn(received), turn);
     this.#input = this.#open(settings);
   }

@@ -3,6 +3,11 @@ import type { TimedMessage } from './detection/pace.ts';
 /** Maximum time for which a client's messages are passed on in one turn, ms; at least one message is passed on. */
 const PIECE_MS = 1;
 
+/** Minimum size as which a held message counts, bytes: a limit in bytes would else let messages of a few bytes wait by the ten thousand. */
+const MIN_SIZE_BYTES = 128;
+
+const sizeOf = ({ message }: TimedMessage) => Math.max(message.length, MIN_SIZE_BYTES);
+
 /** Turns of the event loop: `begin` returns true if work may start at once, `take` starts it when its turn comes. */
 export type Turn = { begin(): boolean; take(start: () => void): void };
 
@@ -39,7 +44,7 @@ export class HeldAudio<Held extends TimedMessage = TimedMessage> {
     this.#now = now;
   }
 
-  /** Number of held bytes, before and behind marks. */
+  /** Size of the held messages, before and behind marks, bytes: at least {@link MIN_SIZE_BYTES} each. */
   get bytes(): number {
     return this.#bytes;
   }
@@ -57,13 +62,13 @@ export class HeldAudio<Held extends TimedMessage = TimedMessage> {
   hold(held: Held): void {
     (this.#behindMarks.at(-1) ?? this.#messages).push(held);
     this.isEmpty = false;
-    this.#bytes += held.message.length;
+    this.#bytes += sizeOf(held);
   }
 
   /** Holds messages that come before all others. */
   holdFirst(held: readonly Held[]): void {
     this.#messages = [...held, ...this.#messages];
-    for (const { message } of held) this.#bytes += message.length;
+    for (const each of held) this.#bytes += sizeOf(each);
     this.#noteIfEmpty();
   }
 
@@ -85,7 +90,7 @@ export class HeldAudio<Held extends TimedMessage = TimedMessage> {
     this.#messages = [];
     this.#isDraining = false;
     this.#emptied += 1;
-    for (const { message } of messages) this.#bytes -= message.length;
+    for (const each of messages) this.#bytes -= sizeOf(each);
     this.#noteIfEmpty();
     return messages;
   }
@@ -137,7 +142,7 @@ export class HeldAudio<Held extends TimedMessage = TimedMessage> {
   #handOnFirst(): void {
     const held = this.#messages.shift();
     if (!held) return;
-    this.#bytes -= held.message.length;
+    this.#bytes -= sizeOf(held);
     this.#noteIfEmpty();
     this.#handOn(held);
   }

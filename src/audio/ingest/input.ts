@@ -116,7 +116,7 @@ export class AudioInput {
    * @param before last packets that were handed on before this input takes over
    * @param assumed format of an undeclared client until its bytes contradict it
    * @param turn scheduler of the client's work among that of others
-   * @param maxWaitingBytes length of the messages that wait for their turn, bytes, beyond which a later one waits only in place of earlier ones
+   * @param maxWaitingBytes size of the messages that wait for their turn, bytes, beyond which a later one waits only in place of earlier ones
    */
   constructor(
     declared: DeclaredFormat,
@@ -372,6 +372,7 @@ export class AudioInput {
     return {
       sink: (...sound) => hear(sound),
       sound: target.sound,
+      ...(target.turn && { turn: target.turn }),
       get cutsMs() {
         return target.cutsMs;
       },

@@ -27,6 +27,9 @@ class FewPieces {
   }
 }
 
+/** Size as which a shorter message counts. */
+const MIN_SIZE_BYTES = 128;
+
 const message = (text: string) => ({ message: Buffer.from(text), atMs: text.charCodeAt(0) });
 
 /** @param messageMs time that it takes to hand on a message */
@@ -45,7 +48,7 @@ function open(pieces: number, messageMs = 1) {
 test('held audio is handed on in order, and no more at once than there is time for', () => {
   const { handedOn, turns, held } = open(2);
   for (const text of ['a', 'b', 'c', 'd', 'e', 'f']) held.hold(message(text));
-  expect([held.bytes, held.sinceMs]).toEqual([6, 'a'.charCodeAt(0)]);
+  expect([held.bytes, held.sinceMs]).toEqual([6 * MIN_SIZE_BYTES, 'a'.charCodeAt(0)]);
   held.drain();
   expect(handedOn).toEqual(['a', 'b']);
   held.hold(message('g'));
@@ -106,9 +109,20 @@ test('audio held after everything was taken is not handed on to the same receive
 test('of a backlog that grows beyond a limit the oldest is handed on at once, and nothing is lost', () => {
   const { handedOn, held } = open(0);
   for (const text of ['a', 'b', 'c', 'd']) held.hold(message(text));
-  held.flushDownTo(2);
+  held.flushDownTo(2 * MIN_SIZE_BYTES);
   expect(handedOn).toEqual(['a', 'b']);
-  expect(held.bytes).toBe(2);
+  expect(held.bytes).toBe(2 * MIN_SIZE_BYTES);
+});
+
+test('of ten thousand messages of a byte no more wait than of messages of 128 bytes', () => {
+  const { handedOn, held } = open(0);
+  for (let i = 0; i < 10_000; i += 1) {
+    held.hold(message('a'));
+    held.flushDownTo(128 * 1024);
+  }
+  const waiting = held.takeAll().length;
+  expect(waiting + handedOn.length).toBe(10_000);
+  expect(waiting).toBe(1024);
 });
 
 test('what is held behind a mark is neither handed on nor taken until the mark is passed', () => {
@@ -121,7 +135,11 @@ test('what is held behind a mark is neither handed on nor taken until the mark i
   held.flush();
   held.flushDownTo(0);
   held.drain();
-  expect([handedOn.join(''), held.takeAll().length, held.bytes]).toEqual(['a', 0, 3]);
+  expect([handedOn.join(''), held.takeAll().length, held.bytes]).toEqual([
+    'a',
+    0,
+    3 * MIN_SIZE_BYTES,
+  ]);
   expect(held.sinceMs).toBe('b'.charCodeAt(0));
   held.passMark();
   held.drain();
