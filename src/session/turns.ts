@@ -159,8 +159,7 @@ export function readInTurns(
     isTurn = false;
     gate.resume();
   };
-  stream.off('data', handle);
-  stream.on('data', (chunk: Buffer) => {
+  const onData = (chunk: Buffer) => {
     if (isTurn || (waiting.length === 0 && turns.begin())) {
       deliver(chunk);
       if (isTurn || chunk.length < FULL_CHUNK_BYTES || gate.isPaused) return;
@@ -170,6 +169,14 @@ export function readInTurns(
     }
     gate.pause();
     if (waiting.push(chunk) === 1) turns.take(accountId, deliverWaiting);
+  };
+  stream.off('data', handle);
+  stream.on('data', onData);
+  // When a connection breaks, ws parses at once all that a paused stream still holds: up to 64 KB
+  // of each of hundreds of clients that vanish together.
+  stream.prependListener('close', () => {
+    stream.off('data', onData);
+    while (stream.read() !== null);
   });
   readIntoSharedBuffer(stream as Socket);
   return () => {

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import type { IncomingMessage } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { type AddressInfo, connect } from 'node:net';
 import { type Duplex, Readable } from 'node:stream';
 import { expect, test } from 'vitest';
 import { WebSocket, WebSocketServer } from 'ws';
@@ -70,6 +70,33 @@ test('closeUnread() tells the client why, and hands out nothing of what it has s
   expect([code, String(reason)]).toEqual([4429, 'rate_limited']);
   await closed;
   expect(messages).toBe(0);
+  server.close();
+});
+
+test('of a connection that breaks while it is not read, ws is handed out nothing of what waits', async () => {
+  const server = new WebSocketServer({ host: '127.0.0.1', port: 0, perMessageDeflate: false });
+  const connected = once(server, 'connection') as Promise<[WebSocket, IncomingMessage]>;
+  await once(server, 'listening');
+  const client = connect((server.address() as AddressInfo).port, '127.0.0.1');
+  client.write(
+    'GET / HTTP/1.1\r\nHost: gateway\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n' +
+      `Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: ${'A'.repeat(22)}==\r\n\r\n`,
+  );
+  const [socket, { socket: stream }] = await connected;
+  let messages = 0;
+  socket.on('message', () => (messages += 1));
+  const gate = new ReadGate(socket).open();
+  readInTurns(socket, stream, { turns: new FairScheduler(), accountId: 1 }, gate);
+  gate.pause();
+  // A masked text of one byte, thousands of times.
+  client.write(Buffer.from('818100000000aa'.repeat(5000), 'hex'));
+  await expect.poll(() => stream.readableLength).toBeGreaterThan(0);
+  const closed = once(socket, 'close');
+  client.resetAndDestroy();
+  // The kernel tells of the reset at the next write.
+  socket.ping();
+  await closed;
+  expect([messages, stream.readableLength]).toEqual([0, 0]);
   server.close();
 });
 
