@@ -53,6 +53,7 @@ const CHECK_MS = 500;
 const MAX_SILENT_CHECKS = 20;
 /** Maximum heap of the thread, MB, without the memory of WebAssembly. */
 const MAX_HEAP_MB = 128;
+const NO_HEAD = new Uint8Array();
 /** Maximum number of jobs in the thread, so that it seldom waits for the event loop; the others wait for their account's turn. */
 const MAX_POSTED_JOBS = 4;
 
@@ -190,15 +191,11 @@ export class DecoderThread {
     const { codec, job } = stream;
     if (!job) return;
     const isHeaded = stream.headedIn === this.#worker;
-    const head = isHeaded || !stream.head ? undefined : alone(stream.head);
+    const head = isHeaded || !stream.head ? undefined : stream.head;
     stream.headedIn = this.#worker;
-    const frames = job.frames.map(alone);
-    const order: DecoderOrder = { order: 'decode', id, codec, head, frames };
-    const copies = head ? [head, ...frames] : frames;
-    this.#worker?.postMessage(
-      order,
-      copies.map(({ buffer }) => buffer),
-    );
+    const [headCopy, ...frames] = copiesOf([head ?? NO_HEAD, ...job.frames]);
+    const order: DecoderOrder = { order: 'decode', id, codec, head: head && headCopy, frames };
+    this.#worker?.postMessage(order, [headCopy!.buffer]);
     this.#watch();
   }
 
@@ -260,5 +257,16 @@ export class DecoderThread {
   }
 }
 
-/** Copies bytes into memory of their own: what is posted is copied with all the memory that it is a part of, of Node's pool 64 KB. */
-const alone = (bytes: Uint8Array) => new Uint8Array(bytes);
+/**
+ * Copies pieces of bytes into one memory of their own: what is posted is copied with all the memory that it is a part of, of Node's pool 64
+ * KB, and each memory takes time.
+ */
+function copiesOf(pieces: readonly Uint8Array[]): Uint8Array<ArrayBuffer>[] {
+  const whole = new Uint8Array(pieces.reduce((sum, { length }) => sum + length, 0));
+  let at = 0;
+  return pieces.map((piece) => {
+    whole.set(piece, at);
+    at += piece.length;
+    return whole.subarray(at - piece.length, at);
+  });
+}

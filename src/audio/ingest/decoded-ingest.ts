@@ -4,6 +4,7 @@ import type { Codecs } from '../codecs.ts';
 import type { FrameDecoder } from '../decoding/decoder-thread.ts';
 import type { DecodedSound, FrameCodec } from '../decoding/frame-codecs.ts';
 import type { FrameReader, FrameSink } from './frame-reader.ts';
+import { AT_ONCE, inTurn } from './held-audio.ts';
 import { type Ingest, type IngestEvents, isCutBetween, type OpusTarget } from './ingest.ts';
 import type { LastPackets } from './splice.ts';
 import { SampleEncoder } from './sample-encoder.ts';
@@ -153,8 +154,12 @@ export class DecodedIngest implements Ingest {
       if (this.#silentJobs >= MAX_SILENT_JOBS) throw new Error('The frames do not decode.');
       if (sound.samples.length === 0) continue;
       const encoder = await this.#encoderFor(sound.rateHz);
-      // All messages of the job have arrived by the time of the last.
-      encoder?.push(asCharged(sound, job), job.at(-1)!.atMs);
+      // The sound of hundreds of streams may be ready at once.
+      await inTurn(this.#target.turn ?? AT_ONCE, () => {
+        // All messages of the job have arrived by the time of the last.
+        if (!this.#isClosed) encoder?.push(asCharged(sound, job), job.at(-1)!.atMs);
+      });
+      if (this.#isClosed) return;
     }
     this.#isBusy = false;
   }

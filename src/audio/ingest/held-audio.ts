@@ -14,6 +14,21 @@ export type Turn = { begin(): boolean; take(start: () => void): void };
 /** Turn that waits for nobody. */
 export const AT_ONCE: Turn = { begin: () => true, take: (start) => start() };
 
+/** Does a piece of work when its turn comes; settles like the work. */
+export const inTurn = (turn: Turn, work: () => void): Promise<void> =>
+  new Promise((resolve, reject) => {
+    const start = () => {
+      try {
+        work();
+        resolve();
+      } catch (fault) {
+        reject(fault);
+      }
+    };
+    if (turn.begin()) start();
+    else turn.take(start);
+  });
+
 /**
  * Audio of a client that is joining a room, held until it has joined, or whose format has just been detected: handed on in order, a few
  * messages at a time, in turn with the work of other clients. Encoding a second of samples takes milliseconds.

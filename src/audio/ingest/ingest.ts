@@ -1,4 +1,5 @@
 import type { SampleFormat } from '../format.ts';
+import type { Turn } from './held-audio.ts';
 import type { SoundBudget } from './sound-budget.ts';
 
 /** Receives one Opus packet: its samples at 48 kHz, its RFC 6464 level, and the arrival time of the message that completed it. */
@@ -14,6 +15,8 @@ export type OpusTarget = {
   sink: OpusSink;
   /** Budget of the client's sound, which all its ingests share. */
   readonly sound: SoundBudget;
+  /** Scheduler of work that comes later than the messages, such as the encoding of what another thread has decoded. Absent if it waits for nobody. */
+  readonly turn?: Turn;
   /**
    * Arrival times of the first message after each of the last changes of room or mute, ms: no packet contains sound from both sides of
    * one. Absent if there has been no such change.

@@ -4,6 +4,7 @@ import { type Codecs, loadCodecs } from '../../../src/audio/codecs.ts';
 import { type DeclaredFormat, formatAudioFormat } from '../../../src/audio/format.ts';
 import { writeSamples } from '../../../src/audio/samples.ts';
 import { ClientInput } from '../../../src/session/client-input.ts';
+import { flacFrame } from '../../support/flac-frames.ts';
 import { pcmTone } from '../../support/sound.ts';
 
 /** Work that a hostile client causes with messages that are held until their format is known, counted in packets. */
@@ -140,6 +141,29 @@ test('a message of many seconds of declared samples is encoded in pieces, and wh
   expect(heardAtMs.filter((atMs) => atMs === startMs + 10)).toHaveLength(400);
   expect(heardAtMs.at(-1)).toBe(startMs + 20);
   expect([encoded.packets, heardAtMs.length, faults]).toEqual([501, 501, []]);
+  input.close();
+});
+
+test('decoded sound is encoded in turns of its client, 100 ms in each', async () => {
+  const { input, encoded, faults, settle } = openInput({ codec: 'flac' });
+  await settle();
+  input.attach(() => {});
+  // Ten frames of 20 ms a message.
+  for (let message = 0; message < 5; message += 1) {
+    const frames = Array.from({ length: 10 }, (_, i) => flacFrame(message * 10 + i, 960, 48_000));
+    input.receive(Buffer.concat(frames), performance.now());
+  }
+  const perTurn: number[] = [];
+  await expect
+    .poll(async () => {
+      perTurn.push(...(await settle()));
+      return encoded.packets;
+    })
+    // The decoder may be a frame late.
+    .toBeGreaterThanOrEqual(49);
+  expect(perTurn.reduce((sum, packets) => sum + packets, 0)).toBe(encoded.packets);
+  expect(Math.max(...perTurn)).toBeLessThanOrEqual(6);
+  expect(faults).toEqual([]);
   input.close();
 });
 
