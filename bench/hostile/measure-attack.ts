@@ -33,6 +33,8 @@ const RESUME_MS = 1000;
 /** Time for the gateway to let go of what the attackers left: the longest that is waited, and what comes after. */
 const MAX_GONE_MS = 45_000;
 const SETTLE_MS = 1000;
+/** Time for which the two listen on when the attackers have broken off, ms: hundreds of connections end, and then their places. */
+const AFTERWARDS_MS = 2000;
 const MAX_WORKER_START_MS = 15_000;
 /** Interval at which the gateway writes minutes, so that what an attack leaves in Redis is there when it is looked at. */
 const USAGE_WRITE_MS = 500;
@@ -121,6 +123,7 @@ async function measureFloor(load: AttackLoad): Promise<Floor> {
   server.process.send('reset');
   const shorter = Math.min(seconds, MAX_FLOOR_SECONDS);
   const attackers = await attack(String(url), 'none', { ...load, seconds: shorter });
+  await sleep(AFTERWARDS_MS);
   const gapMs = await askGap(listeners);
   const loopMs = server.nextMessage<number>(REPORT_TIMEOUT_MS);
   server.process.send('report');
@@ -165,6 +168,7 @@ async function measure(load: AttackLoad): Promise<Omit<Measured, 'floor'>> {
   gateway.resetProbe();
   await askGap(listeners);
   const attackers = await attack(gateway.url, key, load);
+  await sleep(AFTERWARDS_MS);
   const gapMs = await askGap(listeners);
   const { loopDelayP99Ms: loopMs } = await gateway.askProbe();
   await untilGone(gateway.url);

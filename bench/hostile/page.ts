@@ -20,7 +20,7 @@ export function pageOf(
 priority, while clients of another account attack the same gateway for ${seconds} s (\`--attack-seconds\`; 10 by default), or many of them do something friendly at once. The gateway
 and its media worker are on one core, everybody else on another. Measured on ${cpus()[0]?.model.trim() ?? 'an unknown processor'}, ${CORES} cores, Node ${process.version}.
 
-- *Longest gap*: the longest time for which one of the two heard nothing. *Quiet*: the same in 2 s before. *Floor*: the same under the same
+- *Longest gap*: the longest time for which one of the two heard nothing, until 2 s after the attackers have broken off. *Quiet*: the same in 2 s before. *Floor*: the same under the same
   attack, for at most 3 s, on a bare WebSocket server that only parses text and relays sound. Attacks that need the gateway's answers have none.
 - *Loop p99*: how late the gateway's event loop was, and that of the bare server (*floor*): 99th percentile of the time that something due at a
   random moment has to wait, so that a loop that is blocked rarely and for long shows.
