@@ -93,20 +93,14 @@ const PREPARE: Record<Moment, () => Promise<() => Promise<void>>> = {
     const members = await connect(BROWSERS);
     const transports = await Promise.all(members.map(() => MediaTransport.open(undefined, false)));
     return async () => {
-      for (const member of members) member.send({ type: 'join', room: ROOM, media: 'webrtc' });
-      const waiting = new Set(members);
-      const listening: Promise<number>[] = [];
       let producedAtMs = 0;
-      await all(members, 'joined', (member) => {
-        if (!member.joined) return false;
-        if (waiting.delete(member)) {
-          const place = members.indexOf(member);
-          produce(member, 1000 + place);
-          producedAtMs = performance.now();
-          listening[place] = listen(member, transports[place]!);
-        }
-        return true;
+      const listening = members.map(async (member, place) => {
+        await new Promise<void>((resolve) => (member.onJoined = resolve));
+        produce(member, 1000 + place);
+        producedAtMs = performance.now();
+        return listen(member, transports[place]!);
       });
+      for (const member of members) member.send({ type: 'join', room: ROOM, media: 'webrtc' });
       await Promise.all([
         all(members, 'is offered all', ({ consumers }) => consumers.offered === OTHERS),
         allKnowAll(members),

@@ -24,6 +24,7 @@ export class Member {
   hasLeft = false;
   /** Number of consumers that it was offered, and of those that it has resumed; time of the last offer by `performance.now()`. */
   readonly consumers = { offered: 0, resumed: 0, offeredAtMs: 0 };
+  onJoined = () => {};
   onTransportConnected = () => {};
   onDraining = () => {};
   onClose = () => {};
@@ -84,6 +85,7 @@ export class Member {
       case 'joined':
         this.joined = message as Joined;
         this.others = this.joined.peers.length;
+        this.onJoined();
         break;
       case 'left':
         this.hasLeft = true;
