@@ -114,10 +114,18 @@ export function isWithin(attack: Attack, measured: Measured, clients: number): b
 
 const mb = (value: number) => `${value.toFixed(1)} MB`;
 
-function sentOf({ connections, accepted, messages, bytes, heardBytes }: AttackReport): string {
+function sentOf(report: AttackReport): string {
+  const { connections, accepted, messages, bytes, answerBytes, heardBytes } = report;
+  const cells = [
+    `${accepted} accepted`,
+    ...(connections > 0 ? [connections === 1 ? '1 connection' : `${connections} connections`] : []),
+    `${messages} messages`,
+    mb(bytes / 1e6),
+  ];
+  const answers = answerBytes === undefined ? '' : `; ${mb(answerBytes / 1e6)} of answers`;
   const heard =
     heardBytes === undefined ? '' : `; ${(heardBytes / 1000).toFixed(0)} kB to listeners`;
-  return `${accepted} accepted, ${connections} ${connections === 1 ? 'connection' : 'connections'}, ${messages} messages, ${mb(bytes / 1e6)}${heard}`;
+  return `${cells.join(', ')}${answers}${heard}`;
 }
 
 function toldOf({ told }: AttackReport): string {

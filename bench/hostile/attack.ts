@@ -63,7 +63,7 @@ export type RawAttack = {
   open(context: AttackContext): Promise<() => Promise<void>>;
   /** The server serves HTTPS and WSS. */
   isOverTls?: true;
-  /** Most of its connections should be refused; the attack counts if it made enough connections or sent enough messages. */
+  /** Most of its connections or requests should be refused; the attack counts if there were enough of either. */
   isRefused?: true;
 } & AnyAttack;
 
@@ -78,6 +78,10 @@ export type AttackContext = {
   noteConnection: () => void;
   /** Counts this client as accepted. */
   noteAccepted: () => void;
+  /** Counts the status of an answer over HTTP, and this client as accepted if it is below 400. */
+  noteAnswer: (status: number) => void;
+  /** Counts bytes of answers over HTTP. */
+  noteReceived: (bytes: number) => void;
   /** Counts messages that left. */
   noteSent: (messages: number, bytes: number) => void;
   /** Counts a code that the server told. */
@@ -86,7 +90,7 @@ export type AttackContext = {
 
 /** Counts of one attack, for the table. */
 export type AttackReport = {
-  /** Connections that were opened; a gateway refuses some of them afterwards. */
+  /** Connections that were opened; a gateway refuses some of them afterwards. 0 if the attack sends requests by `fetch`, which keeps its connections. */
   connections: number;
   /** Clients of which the server accepted a connection. */
   accepted: number;
@@ -94,6 +98,8 @@ export type AttackReport = {
   messages: number;
   /** Size of these messages. */
   bytes: number;
+  /** Bytes of answers over HTTP. */
+  answerBytes?: number;
   /** Bytes of sound that the attack's listeners received in all; undefined if it has none. */
   heardBytes?: number;
   /** Close codes and error codes, with how often each came; a close by the attacker itself does not count. */

@@ -21,6 +21,8 @@ import { CONNECT_AGAIN_MS, MAX_UNSENT_BYTES } from './tcp.ts';
 const MESSAGES_A_TURN = 32;
 /** Longest time until the first connections are accepted or refused, ms. */
 const MAX_CONNECT_MS = 15_000;
+/** Lowest status of an answer over HTTP that refuses the request. */
+const FIRST_ERROR_STATUS = 400;
 
 const [, , url = '', apiKey = '', index = '', clients = '1', seconds = '10'] = process.argv;
 let endsAtMs = 0;
@@ -201,6 +203,11 @@ const contextOf = (client: number): AttackContext => ({
   isOver,
   noteConnection: () => (report.connections += 1),
   noteAccepted: () => accepted.add(client),
+  noteAnswer: (status) => {
+    if (status < FIRST_ERROR_STATUS) accepted.add(client);
+    note(String(status));
+  },
+  noteReceived: (bytes) => (report.answerBytes = (report.answerBytes ?? 0) + bytes),
   noteSent: (messages, bytes) => {
     report.messages += messages;
     report.bytes += bytes;

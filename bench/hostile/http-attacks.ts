@@ -15,10 +15,9 @@ async function openHttp(context: AttackContext) {
   const { hostname, port } = new URL(context.url);
   const socket = await openTcp(context, hostname, Number(port));
   socket.on('data', (chunk) => {
-    for (const [, status] of chunk.toString('latin1').matchAll(STATUS_LINE)) {
-      context.noteAccepted();
-      context.noteTold(status!);
-    }
+    context.noteReceived(chunk.length);
+    for (const [, status] of chunk.toString('latin1').matchAll(STATUS_LINE))
+      context.noteAnswer(Number(status));
   });
   return socket;
 }
@@ -96,10 +95,9 @@ function getInTurn(
           const response = await fetch(new URL(paths[n % paths.length]!, context.url), {
             ...(makeKey && { headers: { authorization: `Bearer ${makeKey()}` } }),
           });
-          const { byteLength } = await response.arrayBuffer();
-          context.noteAccepted();
-          context.noteTold(String(response.status));
-          context.noteSent(1, byteLength);
+          context.noteSent(1, 0);
+          context.noteAnswer(response.status);
+          context.noteReceived((await response.arrayBuffer()).byteLength);
         } catch {
           context.noteTold('no answer');
           await sleep(CONNECT_AGAIN_MS);
@@ -123,10 +121,9 @@ const askForReports: RawAttack['open'] = async (context) => {
   const ask = async (): Promise<void> => {
     try {
       const response = await fetch(address, { headers, signal: ended.signal });
-      context.noteAccepted();
-      context.noteTold(String(response.status));
       context.noteSent(1, 0);
-      for await (const chunk of response.body ?? []) context.noteSent(0, chunk.length);
+      context.noteAnswer(response.status);
+      for await (const chunk of response.body ?? []) context.noteReceived(chunk.length);
     } catch {
       if (context.isOver()) return;
       context.noteTold('no answer');
@@ -183,16 +180,19 @@ export const HTTP_ATTACKS: RawAttack[] = [
   {
     name: 'HTTP requests one after another: `/api/me`, each with another wrong key',
     open: getInTurn(async () => ['/api/me'], guessKey),
+    isRefused: true,
     provokes: '401',
   },
   {
     name: 'HTTP requests one after another: `/api/admin/nodes`, each with another wrong key of the operator',
     open: getInTurn(async () => ['/api/admin/nodes'], guessKey),
+    isRefused: true,
     provokes: '401',
   },
   {
     name: `usage reports of a busy month, ${REPORTS} at a time (${MOST_REPORTING_CLIENTS} clients in place of 500)`,
     open: askForReports,
+    isRefused: true,
     hasBusyMonth: true,
     mostClients: MOST_REPORTING_CLIENTS,
     provokes: '429',

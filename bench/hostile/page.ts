@@ -28,7 +28,8 @@ and its media worker are on one core, everybody else on another. Measured on ${c
   their places. *Again*: further growth by a second attack of at most ${MAX_SECOND_SECONDS} s.
 - *Redis after*: growth of Redis's data by both attacks, their minutes written and the webhook's events waiting for an endpoint that refuses them. Keys
   of the attackers that never expire are named here, apart from minutes that a worker has yet to close, waiting events (until WEBHOOK_KEEP_HOURS), and sums.
-- *Sent*: clients that the gateway accepted, connections that were opened (some are refused afterwards), messages that left the attackers, and their size. *Told*: close codes and error codes (\`closed\`: a TCP connection), and how often
+- *Sent*: clients that the gateway accepted; connections that were opened (some are refused afterwards; \`fetch\` keeps its own, which are not counted); messages or requests that left the attackers,
+  and their size (of requests by \`fetch\`, that of their bodies); size of HTTP answers. *Told*: close codes and error codes (\`closed\`: a TCP connection), and how often
   the attackers got each; closes of their own do not count (\`listener\`: a peer that only hears what they send).
 - *All told after*: from the beginning until each peer of the crowd knew of all the others, and each browser was offered all their sound;
   where peers leave, until each has left and those that stay were told of all of them.

@@ -24,11 +24,9 @@ const publish: RawAttack['open'] = async (context) => {
         headers,
         ...(body && { body }),
       });
-      context.noteConnection();
-      context.noteAccepted();
-      context.noteTold(String(response.status));
       context.noteSent(1, body?.length ?? 0);
-      await response.arrayBuffer();
+      context.noteAnswer(response.status);
+      context.noteReceived((await response.arrayBuffer()).byteLength);
       const session = response.headers.get('location');
       if (session && method === 'POST') await request(session, 'DELETE');
     } catch {

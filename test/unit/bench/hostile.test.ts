@@ -119,6 +119,20 @@ test('a row shows what was sent, and says so where the attackers were told nothi
   );
 });
 
+test('a row shows the size of answers apart from that of requests, and no connections where none is counted', () => {
+  const attackers = { ...SENT, connections: 0, bytes: 0, answerBytes: 689e6 };
+  expect(rowOf('requests', { ...QUIET, attackers }, true)).toContain(
+    '| 1 accepted, 500 messages, 0.0 MB; 689.0 MB of answers |',
+  );
+});
+
+test('requests that are refused need no accepted client', () => {
+  const attackers = { ...SENT, accepted: 0, told: { '429': 20_000, '401': 120 } };
+  for (const name of ['another wrong key', 'usage reports']) {
+    expect(isWithin(attackCalled(name), { ...QUIET, attackers }, 1)).toBe(true);
+  }
+});
+
 const NOT_TOLD: Told = {
   isAccepted: true,
   joined: undefined,
