@@ -92,6 +92,9 @@ function isHeardInBounds(attack: Attack, { heardBytes = 0, messages }: AttackRep
   return heardBytes > 0 && heardBytes <= messages * attack.listeners * HEARD_BYTES;
 }
 
+/** Returns the part of a floor that counts: one beyond its goal shows that the attack blocks the bare server, not what the machine allows. */
+const countedFloor = (floorMs = 0, goalMs: number) => Math.min(floorMs, goalMs);
+
 /** Returns true if there was an attack, on the gateway as on the bare server, and it stayed within the goals. */
 export function isWithin(attack: Attack, measured: Measured, clients: number): boolean {
   const { gapMs, quietMs, floor, loopMs, heapMb, heapAgainMb, redisMb, keptKeys, attackers } =
@@ -103,8 +106,8 @@ export function isWithin(attack: Attack, measured: Measured, clients: number): b
     (!floor || hasAttacked(attack, floor.attackers, clients)) &&
     isHeardInBounds(attack, attackers) &&
     (provoked === undefined || attackers.told[provoked] !== undefined) &&
-    gapMs - Math.max(quietMs, floor?.gapMs ?? 0) <= goal.gapMs &&
-    loopMs - (floor?.loopMs ?? 0) <= goal.loopMs &&
+    gapMs - Math.max(quietMs, countedFloor(floor?.gapMs, goal.gapMs)) <= goal.gapMs &&
+    loopMs - countedFloor(floor?.loopMs, goal.loopMs) <= goal.loopMs &&
     heapMb <= GOALS.heapMb &&
     heapAgainMb <= GOALS.heapAgainMb &&
     redisMb <= GOALS.redisMb &&

@@ -40,7 +40,8 @@ The time of an attack begins when each client is accepted or refused. A client t
 sent ${leastSent(1)} messages, or ${leastSent(CROWD_CLIENTS)} from ${CROWD_CLIENTS} (or connected that often, where that is the attack), to the gateway and to the bare server.
 
 Goals, beyond quiet and floor: a gap of at most ${one.gapMs} ms for one attacker and ${crowd.gapMs} ms for ${CROWD_CLIENTS}; event loop p99 at most ${one.loopMs} and ${crowd.loopMs} ms; ${heapMb} MB of
-memory, ${heapAgainMb} MB more after the second attack (none but for what a garbage collection leaves to chance); ${redisMb} MB of Redis, and no key that never expires. Large moments: ${MOMENT_GOALS.gapMs} ms beyond quiet, and all told within ${MOMENT_GOALS.toldMs / 1000} s (a usage report takes as long as it takes). Simulated browsers
+memory, ${heapAgainMb} MB more after the second attack (none but for what a garbage collection leaves to chance); ${redisMb} MB of Redis, and no key that never expires.
+A floor counts up to its goal: beyond that, the attack blocks the bare server itself. Large moments: ${MOMENT_GOALS.gapMs} ms beyond quiet, and all told within ${MOMENT_GOALS.toldMs / 1000} s (a usage report takes as long as it takes). Simulated browsers
 produce, and connect the transport by which they hear with real ICE and DTLS, so that each is offered, and resumes, a consumer for each of the others. Nothing is
 sent from their microphones.
 

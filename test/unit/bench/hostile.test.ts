@@ -83,6 +83,13 @@ test('a row without a floor is judged beyond quiet alone', () => {
   expect(rowOf(rtp.name, row, true)).toContain('| 25 ms | 25 ms | – | 1 ms | – |');
 });
 
+test('a floor counts up to its goal', () => {
+  const blocked: Measured = { ...QUIET, floor: { ...FLOOR, gapMs: 2527, loopMs: 3985 } };
+  expect(isWithin(FLOOD, { ...blocked, gapMs: 120, loopMs: 40 }, 1)).toBe(true);
+  expect(isWithin(FLOOD, { ...blocked, gapMs: 121 }, 1)).toBe(false);
+  expect(isWithin(FLOOD, { ...blocked, loopMs: 41 }, 1)).toBe(false);
+});
+
 test('memory after a second attack, and keys that never expire, are judged', () => {
   expect(isWithin(FLOOD, { ...QUIET, heapAgainMb: 5 }, 1)).toBe(false);
   expect(isWithin(FLOOD, { ...QUIET, keptKeys: ['partyline:resume:2:attacker'] }, 1)).toBe(false);
