@@ -9,9 +9,8 @@ import { percentilesOf } from './percentiles.ts';
 import type { ProbeReport } from './probe-report.ts';
 
 /**
- * Loaded into the gateway before its own code (`node --import`), to see what cannot be seen from outside: how long a
- * packet is inside. It wraps the sockets' methods, so the gateway's code is what it is without; CPU is measured in
- * another run.
+ * Module loaded into the gateway before its own code (`node --import`): measures how long packets stay inside, and how late the event
+ * loop is. It wraps methods of the sockets, so that the code of the gateway is unchanged. CPU is measured in another run, without it.
  */
 
 const BETWEEN_COLLECTIONS_MS = 100;
@@ -20,8 +19,11 @@ const cameNs = new Map<string, bigint>();
 const inside = createHistogram();
 const loopDelay = new LoopDelay();
 
-/** Heap and external memory after a garbage collection, and one more: the first only finds out which buffers nobody has. */
+/** Returns heap and external memory after two garbage collections: the first one only finds the buffers that are no longer used. */
 async function heapBytes(): Promise<number> {
+  // Attackers may send any number of different packets; the memory for their times is not that of
+  // the gateway.
+  cameNs.clear();
   setFlagsFromString('--expose-gc');
   const collect = runInNewContext('gc') as () => void;
   collect();
@@ -33,7 +35,7 @@ async function heapBytes(): Promise<number> {
 
 type Method = (this: unknown, ...args: unknown[]) => unknown;
 
-/** A method as it is now, to be called on another object later. */
+/** Returns a method as it is before it is wrapped. */
 function methodOf(prototype: object, name: string): Method {
   return Reflect.get(prototype, name) as Method;
 }
@@ -50,7 +52,7 @@ WebSocket.prototype.emit = function (event: string | symbol, ...args: unknown[])
   return emit.call(this, event, ...args) as boolean;
 };
 
-// Sound does not go out by ws (src/session/send-queue.ts).
+// The gateway writes sound to the socket itself, not by ws (src/session/send-queue.ts).
 Socket.prototype.write = function (this: Socket, ...args: unknown[]): boolean {
   const isTaken = write.call(this, ...args) as boolean;
   const [data] = args;
