@@ -45,7 +45,7 @@ export async function reportOperator(print: (text: string) => void, signal: Abor
   );
   await reportMe(print, gateway, signal);
   await reportRedis(print, gateway, signal);
-  await reportClosing(print);
+  await reportClosing(print, signal);
 }
 
 const row = (what: string, measured: string, goal = '', isMet?: boolean) =>
@@ -104,8 +104,8 @@ async function reportRedis(
   print(row(what, perPeerMinute.toFixed(2), `${goal}`, perPeerMinute < goal));
 }
 
-/** Measures one worker that closes a minute of each of many accounts, in a Redis of its own with its file. */
-async function reportClosing(print: (text: string) => void) {
+/** Measures one usage worker that closes a minute of each of many accounts, in a Redis of its own that writes its file. */
+async function reportClosing(print: (text: string) => void, signal: AbortSignal) {
   await using opened = new AsyncDisposableStack();
   const dataDir = await mkdtemp(join(tmpdir(), 'partyline-bench-'));
   opened.defer(() => rm(dataDir, { recursive: true, force: true }));
@@ -137,7 +137,7 @@ async function reportClosing(print: (text: string) => void) {
     timings: DEFAULT_TIMINGS,
   });
   opened.defer(() => worker.close());
-  while ((await usage.listOpen(Date.now())).length > 0) await sleep(20);
+  while ((await usage.listOpen(Date.now())).length > 0) await sleep(20, undefined, { signal });
   const perMinute = MINUTES / ((performance.now() - startMs) / 60_000);
   print(row('minutes of accounts closed by one worker', `${perMinute.toFixed(0)} a minute`));
 }
