@@ -8,7 +8,7 @@ import { encodePackets } from './packets.ts';
 import { MAX_LATE_MS } from './row.ts';
 import type { Scenario } from './scenario.ts';
 
-/** As much for each process, and then twice as much, as there are more of them. */
+/** Numbers of processes and rooms: 6 rooms for each process, then 12. */
 const LOADS = [
   { processes: 1, rooms: 6 },
   { processes: 2, rooms: 12 },
@@ -25,7 +25,7 @@ const WARM_UP_MS = 1500;
 const WINDOW_MS = 3000;
 const PROBE_WINDOW_MS = 1500;
 const DRAIN_MS = 200;
-/** A share of the frames that is not worth the name of loss. */
+/** Maximum share of lost frames that does not count as loss. */
 const LOST_SHARE = 0.001;
 
 type Measured = { traffic: Traffic; cpuMs: number };
@@ -38,7 +38,7 @@ const scenarioOf = (rooms: number): Scenario => ({
   hear: 'opus',
 });
 
-/** Measures the cost of a frame with several equally loaded processes, and how many rooms they bear. */
+/** Measures the cost of a frame with several equally loaded processes, and the highest number of rooms without loss. */
 export async function reportProcesses(print: (text: string) => void, signal: AbortSignal) {
   const { packets } = await encodePackets();
   print(`
@@ -56,7 +56,7 @@ export async function reportProcesses(print: (text: string) => void, signal: Abo
   }
 }
 
-/** Something else on the machine held us up. */
+/** Returns true if other load on the machine delayed the generator. */
 const isLate = ({ traffic }: Measured) => traffic.sentLateP99Ms > MAX_LATE_MS;
 
 function reportRow(
@@ -85,11 +85,14 @@ async function lossTwice(
   bear: (rooms: number, ms: number) => Promise<Measured>,
 ): Promise<string | undefined> {
   const { traffic } = await bear(rooms, PROBE_WINDOW_MS);
-  // Something else on the machine may have caused it.
+  // Other load on the machine may have caused the loss.
   return lossOf(traffic) && lossOf((await bear(rooms, PROBE_WINDOW_MS)).traffic);
 }
 
-/** The generator has to have a core: where the processes leave it none, it is no fault of theirs alone. */
+/**
+ * Returns the loss of frames, with the delay of the generator: frames are also lost if the processes leave it no core; undefined if
+ * no more than LOST_SHARE are lost.
+ */
 function lossOf({ lost, framesOut, sentLateP99Ms }: Traffic): string | undefined {
   if (lost <= LOST_SHARE * framesOut) return undefined;
   const percent = (100 * lost) / (lost + framesOut);
@@ -107,7 +110,7 @@ async function measure(
   packets: Buffer[],
   signal: AbortSignal,
 ): Promise<Measured> {
-  // Accounts of its own, whose budgets no other window has used.
+  // New accounts: no other window has used their budgets.
   const keys = await createAccounts(gateway.url(0), Math.ceil(rooms / ROOMS_OF_ACCOUNT));
   const address = (room: number, peer: number) => {
     const place = gateway.address(room, peer);

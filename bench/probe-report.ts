@@ -2,7 +2,7 @@ import type { Percentiles } from './percentiles.ts';
 
 /** Answer of the probe inside the gateway. */
 export type ProbeReport = {
-  /** Binary message received → the same bytes sent; undefined where frames are mixed anew. */
+  /** Time from a binary message's receipt to the sending of the same bytes; undefined if every frame is mixed. */
   inside: Percentiles | undefined;
   /** Delay of the event loop, weighted by time. */
   loopDelayP99Ms: number;

@@ -103,10 +103,10 @@ export function reportFoot(rows: Row[]): string {
 CPU is of one core. A packet is a binary frame, in or out, of a client. The floor is a bare ws + dgram relay of as many
 frames, the media worker's round trip included, which the gateway makes only while a browser is in the room; the two take
 turns. Latency and loop delay are of another run with a probe inside: loop delay is how long something due at a random
-moment waits for the event loop; inside is from a binary message's coming in to the same bytes' going out; end to end is from a client's send to another's receipt, the generator included. A mixed frame is
-nobody's packet, so it has neither. Janus is its AudioBridge (1.1.2 in Debian 12) on the same core, its participants on plain RTP, without
-SRTP or ICE; where it delivered less than all it had no more core to take. CPU over Janus is Node's and the media worker's; then the
-same for a frame that was heard.
+moment waits for the event loop; inside is the time from a binary message's receipt to the sending of the same bytes; end to end is the time from a client's send to another's receipt, the generator included. Mixed frames
+have neither, because no client sent them. Janus is its AudioBridge (1.1.2 in Debian 12) on the same core, its participants on plain RTP, without
+SRTP or ICE; where it delivered less than 100 %, the core was fully used. CPU over Janus is that of Node and the media worker; *a frame* is the
+same ratio for each frame that was heard.
 The generator sent ${Math.max(...rows.map(lateMs)).toFixed(1)} ms late at p99 in its worst row.
 ${rows.some(isDisturbed) ? disturbed : ''}
 ${reportGoals(rows).join('\n')}

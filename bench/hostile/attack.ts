@@ -1,4 +1,4 @@
-/** Attacks as one client makes them, again and again until their time is over. */
+/** Attacks: each is repeated by its clients until the time is over. */
 
 /** Facts that the server has told one attacker on its present connection. */
 export type Told = {

@@ -8,14 +8,14 @@ import { LoopDelay } from '../loop-delay.ts';
 import { BARE_JOINED } from './bare-joined.ts';
 
 /**
- * `bare-server.ts [CERT KEY]`: a process that does nothing but pass on, a bare WebSocket server in the gateway's place. It parses text, relays binary
- * messages within a room, and shows what the attackers' load alone costs on this machine: the floor. Its parent sends `reset`
- * before the attack, and `report` after it to be told the 99th percentile of the event loop's delay, ms.
+ * `bare-server.ts [CERT KEY]`: a process with a bare WebSocket server in the gateway's place. It parses text, relays binary messages
+ * within the room `talk`, and so shows what the attackers' load alone costs on this machine: the floor. Its parent sends `reset`
+ * before the attack, and `report` after it; the answer is the 99th percentile of the event loop's delay, ms.
  */
 
 const rooms = new Map<string, Set<WebSocket>>();
 const [, , certFile, keyFile] = process.argv;
-/** Answers each request without an upgrade at once. */
+/** Answers at once each request that is no upgrade. */
 const answer: RequestListener = (_, response) => response.end('bare');
 const http =
   certFile && keyFile

@@ -87,7 +87,7 @@ let toldMs = 0;
 const noteTold = () => (toldMs ||= performance.now() - startMs);
 let offeredAfterMs: number | undefined;
 
-/** Everything before the moment; returns what happens in it. */
+/** Prepares each moment; returns a function that is the moment itself. */
 const PREPARE: Record<Moment, () => Promise<() => Promise<void>>> = {
   '100 browsers come into one room and produce': async () => {
     const members = await connect(BROWSERS);

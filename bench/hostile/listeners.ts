@@ -14,8 +14,8 @@ const [, , url = '', apiKey = ''] = process.argv;
 try {
   setPriority(-10);
 } catch {
-  // This needs root. Without it the gaps include waits for a processor, as the row without
-  // attackers shows.
+  // Only root may do this. Otherwise the gaps include waits for a processor, as does the column
+  // *quiet*.
 }
 
 const { packets } = await encodePackets();
@@ -38,7 +38,7 @@ async function enter(peer: string): Promise<WebSocket> {
   return socket;
 }
 
-/** Functions that add the gaps that have not ended yet. */
+/** Functions that count the gaps which have not ended yet. */
 const gaps: (() => void)[] = [];
 const sockets = [await enter('one'), await enter('two')];
 talk(sockets, packets);

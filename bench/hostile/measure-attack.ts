@@ -30,8 +30,9 @@ const QUIET_SECONDS = 2;
 const MAX_FLOOR_SECONDS = 3;
 /** Time for which places of attackers are kept. */
 const RESUME_MS = 1000;
-/** Time for the gateway to let go of what the attackers left: the longest that is waited, and what comes after. */
+/** Longest time until the gateway has no session and no kept place of the attackers any more. */
 const MAX_GONE_MS = 45_000;
+/** Time for what follows an attack or a garbage collection; interval of looks at the gateway. */
 const SETTLE_MS = 1000;
 /** Time for which the two listen on when the attackers have broken off, ms: hundreds of connections end, and then their places. */
 const AFTERWARDS_MS = 2000;
@@ -47,6 +48,7 @@ export const MAX_SECOND_SECONDS = 8;
 const REFUSING_ENDPOINT = 'http://127.0.0.1:9/';
 /** Answer of TTL (Redis) for a key without an expiry. */
 const NEVER_EXPIRES = -1;
+
 /** Verdict and row of the table. */
 export type Row = { text: string; isMet: boolean };
 
@@ -163,7 +165,7 @@ async function measure(load: AttackLoad): Promise<Omit<Measured, 'floor'>> {
   const quietMs = await askGap(listeners);
   const before = { heap: await gateway.askHeapBytes(), redis: await redisBytes(redis) };
   const keysBefore = await keysOf(redis);
-  // The garbage collection is over, and what it has held up is heard.
+  // Packets that the garbage collection has delayed are heard meanwhile.
   await sleep(SETTLE_MS);
   gateway.resetProbe();
   await askGap(listeners);
@@ -238,7 +240,7 @@ async function webhookWorker(redis: Redis): Promise<void> {
   }
 }
 
-/** Memory of its data. */
+/** Returns the memory of the data of Redis. */
 async function redisBytes(redis: Redis): Promise<number> {
   const info = await redis.info('memory');
   return Number(/^used_memory_dataset:(\d+)/m.exec(info)?.[1]);
@@ -251,7 +253,7 @@ async function keysOf(redis: Redis): Promise<Set<string>> {
   return keys;
 }
 
-/** The new keys that never expire and are none of an account that is at rest. */
+/** Returns the new keys that never expire and may not stay. */
 async function keptKeys(redis: Redis, before: Set<string>): Promise<string[]> {
   const kept: string[] = [];
   for (const key of await keysOf(redis)) {

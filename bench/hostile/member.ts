@@ -10,12 +10,12 @@ type Joined = {
   webrtc?: { send_transport: { id: string }; recv_transport: TransportDescription };
 };
 
-/** One peer of a crowd, that counts what it is told and looks no closer: the process of the crowd is not what is measured. */
+/** One peer of a crowd. It mostly counts messages without parsing them, because one process is the whole crowd. */
 export class Member {
   readonly peer: string;
   readonly #apiKey: string;
   #socket: WebSocket | undefined;
-  /** State of the newest connection. */
+  /** Session of the newest connection; undefined until its `welcome`. */
   session: { id: string; token: string } | undefined;
   /** The last `joined` since {@link forget}. */
   joined: Joined | undefined;
@@ -34,7 +34,7 @@ export class Member {
     this.#apiKey = apiKey;
   }
 
-  /** Connects to the lobby, or goes on with the session that it had. */
+  /** Connects to the lobby, or resumes its session. */
   connect(url: string): void {
     const address = new URL('/ws', url.replace('http', 'ws'));
     const { session } = this;
@@ -45,7 +45,7 @@ export class Member {
     this.#socket = socket;
     this.session = undefined;
     socket.on('message', (data: Buffer, isBinary) => {
-      // An old connection may yet be told that it is replaced.
+      // The connection before may still receive `replaced`.
       if (!isBinary && this.#socket === socket) this.#receive(data);
     });
     socket.on('close', () => {
@@ -67,7 +67,7 @@ export class Member {
   }
 
   #receive(data: Buffer): void {
-    // Nearly all of them: no more is looked at than their beginning.
+    // Nearly all messages are of these types.
     if (data.includes('"type":"peer_joined"')) this.others += 1;
     else if (data.includes('"type":"peer_left"')) this.others -= 1;
     else if (data.includes('"type":"consumer_resumed"')) this.consumers.resumed += 1;

@@ -56,15 +56,15 @@ const FLAC_OF_TWO_RATES = Buffer.concat([
 
 const DEEP = `${'['.repeat(32_000)}${']'.repeat(32_000)}`;
 
-/** Peers that hear what padded packets become: with the attacker more than a free account may have. */
+/** Number of peers that hear the padded packets. With the attacker they are more than a free account may have. */
 const LISTENERS = 5;
-/** Clients whose every packet these peers, and a process of the load, can take. */
+/** Number of clients whose packets these peers, all in one process of the load, can take. */
 const MOST_WITH_LISTENERS = 50;
-/** Formats to hear in, each of which is another mix. */
+/** Formats that are heard, each of which needs another mix. */
 const FORMATS_OUT = ['pcm_s16le;rate=44100;channels=1', 'opus', 'pcmu', 'g722'];
-/** More clients than there are mixes for a single listener; each of them hears all that is said. */
+/** Number of clients that hear two who talk: more than there are mixes for a single listener. */
 const MOST_OWN_MIXES = 50;
-/** Returns volumes that make a mix for a single listener necessary, and another than those before. */
+/** Returns volumes that need a mix for a single listener, different from those before. */
 const volumesOf = (n: number) => ({ ada: ((n % 10) + 1) / 20, bob: ((n % 7) + 1) / 10 });
 
 export const MESSAGE_ATTACKS: MessageAttack[] = [
