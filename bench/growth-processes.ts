@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { createAccount } from './ask-operator.ts';
 import { CORES } from './child.ts';
 import { findMost, type Most } from './find-most.ts';
-import { createAccount } from './hostile/ears.ts';
 import { Load, type Traffic } from './load.ts';
 import { Nodes } from './nodes.ts';
 import { encodePackets } from './packets.ts';

@@ -1,6 +1,6 @@
+import { OPERATOR_KEY } from './ask-operator.ts';
 import { ALL_CORES } from './child.ts';
 import { GatewayProcess } from './gateway-process.ts';
-import { OPERATOR_KEY } from './hostile/ears.ts';
 import { openOwnRedis } from './own-redis.ts';
 import type { Scenario } from './scenario.ts';
 

@@ -1,9 +1,8 @@
 import { fileURLToPath } from 'node:url';
 import { Child, PINNING } from '../child.ts';
 
-/** Set-up of every hostile row: two peers of one account that listen, and another account for all others. */
+/** Set-up of every hostile row: two peers of one account that listen to each other. */
 
-export const OPERATOR_KEY = 'operator-key-of-the-bench';
 export const REPORT_TIMEOUT_MS = 30_000;
 
 /** Path of a script of this folder. */
@@ -27,25 +26,5 @@ export async function askGap(listeners: Child): Promise<number> {
   listeners.process.send('report');
   return answer;
 }
-
-/** Asks an operator's route, and returns what it answers. */
-export async function askOperator<T>(url: string, path: string, body: object): Promise<T> {
-  const response = await fetch(new URL(path, url), {
-    method: 'POST',
-    headers: { authorization: `Bearer ${OPERATOR_KEY}`, 'content-type': 'application/json' },
-    body: JSON.stringify(body),
-  });
-  if (!response.ok) throw new Error(`${path}: ${response.status} ${await response.text()}`);
-  return (await response.json()) as T;
-}
-
-/** Makes an account beside that of the listeners, with a webhook if it has an endpoint. */
-export const createAccount = (url: string, plan: string, endpoint?: string) =>
-  askOperator<{ account: { id: number }; api_key: string }>(url, '/api/admin/accounts', {
-    name: 'Others',
-    email: 'others@example.com',
-    plan,
-    ...(endpoint && { webhook_url: endpoint }),
-  });
 
 export const ms = (value: number) => `${value.toFixed(0)} ms`;

@@ -9,6 +9,7 @@ import { createClient } from 'redis';
 import { WEBHOOK_WORKERS } from '../../src/store/keys.ts';
 import { makeCertificates, type TestCertificates } from '../../test/support/certificates.ts';
 import { timingsOf } from '../../test/support/process.ts';
+import { createAccount, OPERATOR_KEY } from '../ask-operator.ts';
 import { Child } from '../child.ts';
 import { GatewayProcess } from '../gateway-process.ts';
 import { CROWD } from '../scenario.ts';
@@ -16,15 +17,7 @@ import type { Attack, AttackReport } from './attack.ts';
 import { type Floor, isWithin, mayStay, type Measured, rowOf } from './attack-row.ts';
 import { ATTACKS } from './attacks.ts';
 import { fillMonth } from './busy-month.ts';
-import {
-  askGap,
-  createAccount,
-  openListeners,
-  OPERATOR_KEY,
-  REPORT_TIMEOUT_MS,
-  script,
-  startScript,
-} from './ears.ts';
+import { askGap, openListeners, REPORT_TIMEOUT_MS, script, startScript } from './ears.ts';
 
 const QUIET_SECONDS = 2;
 const MAX_FLOOR_SECONDS = 3;

@@ -1,20 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { askOperator, createAccount, OPERATOR_KEY } from '../ask-operator.ts';
 import { PINNING } from '../child.ts';
 import { GatewayProcess } from '../gateway-process.ts';
 import { met } from '../goals.ts';
 import { openOwnRedis } from '../own-redis.ts';
 import { CROWD } from '../scenario.ts';
 import { fillMonth } from './busy-month.ts';
-import {
-  askGap,
-  askOperator,
-  createAccount,
-  ms,
-  openListeners,
-  OPERATOR_KEY,
-  REPORT_TIMEOUT_MS,
-  startScript,
-} from './ears.ts';
+import { askGap, ms, openListeners, REPORT_TIMEOUT_MS, startScript } from './ears.ts';
 import type { Row } from './measure-attack.ts';
 import { type CrowdReport, type Moment, MOMENTS, type Places } from './moment.ts';
 
