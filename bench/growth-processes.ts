@@ -6,7 +6,7 @@ import { Load, type Traffic } from './load.ts';
 import { Nodes } from './nodes.ts';
 import { encodePackets } from './packets.ts';
 import { MAX_LATE_MS } from './row.ts';
-import type { Scenario } from './scenario.ts';
+import { mixed } from './scenario.ts';
 
 /** Numbers of processes and rooms: 6 rooms for each process, then 12. */
 const LOADS = [
@@ -30,13 +30,7 @@ const LOST_SHARE = 0.001;
 
 type Measured = { traffic: Traffic; cpuMs: number };
 
-const scenarioOf = (rooms: number): Scenario => ({
-  rooms,
-  peers: 5,
-  speakers: 2,
-  delivery: 'mix',
-  hear: 'opus',
-});
+const scenarioOf = (rooms: number) => mixed(rooms, 5, 2);
 
 /** Measures the cost of a frame with several equally loaded processes, and the highest number of rooms without loss. */
 export async function reportProcesses(print: (text: string) => void, signal: AbortSignal) {

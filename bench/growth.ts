@@ -5,9 +5,9 @@ import { reportWords } from './growth-words.ts';
 import { reportWorkers } from './growth-workers.ts';
 import { Nodes } from './nodes.ts';
 import { MAX_LATE_MS } from './row.ts';
-import type { Scenario } from './scenario.ts';
+import { mixed } from './scenario.ts';
 
-const PAIR: Scenario = { rooms: 1, peers: 2, speakers: 1, delivery: 'mix', hear: 'opus' };
+const PAIR = mixed(1, 2, 1);
 
 /**
  * Measures the growth of capacity with more media workers, processes and nodes, and the cost of the paths

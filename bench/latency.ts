@@ -7,7 +7,7 @@ import { Pacing } from './pacing.ts';
 import { encodePackets } from './packets.ts';
 import { quantile } from './percentiles.ts';
 import { MAX_LATE_MS } from './row.ts';
-import type { Scenario } from './scenario.ts';
+import { mixed } from './scenario.ts';
 
 const CYCLES = 24;
 /** Time after which the code of a new process is compiled and jitter buffers have settled, ms. */
@@ -162,13 +162,7 @@ const quantileOf = (latencies: EarLatency[], share: number) =>
 
 const roomsOf = (wanted: number) => Math.min(MAX_ROOMS, Math.max(1, Math.round(wanted)));
 
-const background = (rooms: number): Scenario => ({
-  rooms,
-  peers: 5,
-  speakers: 2,
-  delivery: 'mix',
-  hear: 'opus',
-});
+const background = (rooms: number) => mixed(rooms, 5, 2);
 
 /** Measures the CPU of one background room, in % of a core. */
 async function measureBackground(

@@ -14,7 +14,8 @@ export type Scenario = {
   isInStep?: boolean;
 };
 
-const mixed = (rooms: number, peers: number, speakers: number): Scenario => ({
+/** Returns a scenario in which packets are mixed, and heard as Opus. */
+export const mixed = (rooms: number, peers: number, speakers: number): Scenario => ({
   rooms,
   peers,
   speakers,

@@ -4,7 +4,7 @@ import { Load } from './load.ts';
 import { FRAME_MS } from './pacing.ts';
 import { encodePackets } from './packets.ts';
 import { quantile } from './percentiles.ts';
-import type { Scenario } from './scenario.ts';
+import { mixed } from './scenario.ts';
 import {
   listenAsBrowser,
   listenByWhep,
@@ -63,7 +63,7 @@ async function measureRow(
   packets: Buffer[],
   signal: AbortSignal,
 ): Promise<string> {
-  const scenario: Scenario = { rooms: 1, peers: speakers, speakers, delivery: 'mix', hear: 'opus' };
+  const scenario = mixed(1, speakers, speakers);
   await using gateway = await GatewayProcess.start(scenario);
   const load = await Load.connect(scenario, packets, (room, peer) => gateway.address(room, peer));
   const opened: SrtpListener[] = [];
