@@ -1,3 +1,5 @@
+import type { TimingOverrides } from '../../config/timings.ts';
+
 /** Attacks: each is repeated by its clients until the time is over. */
 
 /** Facts that the server has told one attacker on its present connection. */
@@ -29,6 +31,8 @@ export type MessageAttack = {
   messages(told: Told): Generator<string | Buffer | undefined>;
   /** Messages a second at most; without it, as many as the connection takes. */
   perSecond?: number;
+  /** Each message is sent as a ping (RFC 6455 §5.5.2), of at most 125 bytes. */
+  asPings?: true;
   /** Number of messages after which it closes the connection and connects again at once. */
   reconnectAfter?: number;
   /** All clients of the attack use one name, and connect anew before they close the last connection, so that each connection replaces the one before. */
@@ -40,7 +44,7 @@ export type MessageAttack = {
 } & AnyAttack;
 
 type AnyAttack = {
-  /** Error code, close code or HTTP status that the gateway must have sent, or the attack did not do what its name says. */
+  /** One of the codes in the column *told* without which the attack did not do what its name says. */
   provokes?: string;
   /** Largest number of clients, where one process cannot be more. */
   mostClients?: number;
@@ -48,6 +52,8 @@ type AnyAttack = {
   fewestClients?: number;
   /** Plan of the account of a single client, where `free` has too few connections. */
   leastPlan?: 'starter';
+  /** Durations of the gateway, where those of the product are longer than the attack. */
+  timings?: TimingOverrides;
   /** The account has the records of a busy month. */
   hasBusyMonth?: true;
   /** The account's webhook takes requests and answers none; a usage worker sends to it. */
@@ -102,6 +108,6 @@ export type AttackReport = {
   answerBytes?: number;
   /** Bytes of sound that the attack's listeners received in all; undefined if it has none. */
   heardBytes?: number;
-  /** Close codes and error codes, with how often each came; a close by the attacker itself does not count. */
+  /** Close codes, error codes and HTTP statuses, with how often each came; a close by the attacker itself does not count. */
   told: Record<string, number>;
 };

@@ -97,12 +97,14 @@ async function settled(connection: Connection): Promise<void> {
   while (isPending() && !isOver()) await pause(1);
 }
 
-function send(socket: WebSocket, message: string | Buffer): void {
-  socket.send(message, (fault) => {
+function send(socket: WebSocket, message: string | Buffer, asPing = false): void {
+  const noteSent = (fault?: Error | null) => {
     if (fault) return;
     report.messages += 1;
     report.bytes += message.length;
-  });
+  };
+  if (asPing) socket.ping(message, undefined, noteSent);
+  else socket.send(message, noteSent);
 }
 
 /** Sends over an open connection until the connection or the time is over. */
@@ -114,7 +116,7 @@ async function flood(attack: MessageAttack, connection: Connection): Promise<voi
     if (isOver() || !isOpen(connection)) break;
     if (attack.reconnectAfter !== undefined && sent >= attack.reconnectAfter) break;
     sent += 1;
-    if (message !== undefined) send(socket, message);
+    if (message !== undefined) send(socket, message, attack.asPings);
     const dueMs = attack.perSecond ? startMs + (sent * 1000) / attack.perSecond : 0;
     while (!isOver() && performance.now() < dueMs) await pause(5);
     if (sent % MESSAGES_A_TURN === 0 || message === undefined) await turn();

@@ -2,7 +2,17 @@ import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { AttackContext, RawAttack } from './attack.ts';
 import { BUSY_MONTH } from './busy-month.ts';
-import { CONNECT_AGAIN_MS, isLost, keepWaiting, MAX_UNSENT_BYTES, openTcp, turn } from './tcp.ts';
+import {
+  CONNECT_AGAIN_MS,
+  IDLE_CONNECTIONS,
+  isLost,
+  keepOpen,
+  keepWaiting,
+  MAX_UNSENT_BYTES,
+  MOST_STRANGERS,
+  openTcp,
+  turn,
+} from './tcp.ts';
 
 /** Attacks by HTTP requests. */
 
@@ -158,6 +168,19 @@ const sendBodiesSlowly: RawAttack['open'] = (context) => {
   });
 };
 
+/** Keeps connections open, as somebody without a key. @param request what is sent over each at its beginning */
+const stayAsStranger =
+  (request: string): RawAttack['open'] =>
+  (context) =>
+    keepOpen(context, IDLE_CONNECTIONS, async () => {
+      const socket = await openHttp(context);
+      if (request === '') return socket;
+      socket.write(request, (fault) => {
+        if (!fault) context.noteSent(1, request.length);
+      });
+      return socket;
+    });
+
 export const HTTP_ATTACKS: RawAttack[] = [
   {
     name: 'HTTP requests in a pipeline: `/api/me`',
@@ -201,5 +224,16 @@ export const HTTP_ATTACKS: RawAttack[] = [
     name: `${SLOW_BODIES} HTTP requests with a body of a byte a second (${MOST_SLOW_CLIENTS} clients in place of 500)`,
     open: sendBodiesSlowly,
     mostClients: MOST_SLOW_CLIENTS,
+  },
+  {
+    name: `${IDLE_CONNECTIONS} connections without a request, of somebody without a key (${MOST_STRANGERS} clients in place of 500)`,
+    open: stayAsStranger(''),
+    isRefused: true,
+    mostClients: MOST_STRANGERS,
+  },
+  {
+    name: `${IDLE_CONNECTIONS} connections that stay after a request for \`/healthz\`, of somebody without a key (${MOST_STRANGERS} clients in place of 500)`,
+    open: stayAsStranger('GET /healthz HTTP/1.1\r\nHost: gateway\r\n\r\n'),
+    mostClients: MOST_STRANGERS,
   },
 ];

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import { createClient } from 'redis';
+import type { TimingOverrides } from '../../config/timings.ts';
 import { WEBHOOK_WORKERS } from '../../src/store/keys.ts';
 import { makeCertificates, type TestCertificates } from '../../test/support/certificates.ts';
 import { timingsOf } from '../../test/support/process.ts';
@@ -56,6 +57,7 @@ type AttackLoad = {
   /** Webhook of the account that needs a usage worker, because somebody listens there. */
   hangingEndpoint: string | undefined;
   hasBusyMonth: boolean;
+  timings: TimingOverrides | undefined;
 };
 
 /** Two peers of one account talk while a client, or 500, of another account attack: measures what the two hear of it. */
@@ -70,6 +72,7 @@ export async function reportAttack(index: number, clients: number, seconds: numb
     certificates: 'isOverTls' in wanted ? await openCertificates(opened) : undefined,
     hangingEndpoint: wanted.hasHangingWebhook ? await openHangingEndpoint(opened) : undefined,
     hasBusyMonth: wanted.hasBusyMonth === true,
+    timings: wanted.timings,
   };
   const floor = 'hasNoFloor' in wanted ? undefined : await measureFloor(load);
   const measured = { ...(await measure(load)), floor };
@@ -126,16 +129,15 @@ async function measureFloor(load: AttackLoad): Promise<Floor> {
 }
 
 async function measure(load: AttackLoad): Promise<Omit<Measured, 'floor'>> {
-  const { plan, seconds, certificates, hangingEndpoint, hasBusyMonth } = load;
+  const { plan, seconds, certificates, hangingEndpoint, hasBusyMonth, timings } = load;
   await using opened = new AsyncDisposableStack();
-  const timings = timingsOf({ usage: { writeEveryMs: USAGE_WRITE_MS } });
   const gateway = opened.use(
     await GatewayProcess.start(CROWD, {
       probe: true,
       environment: {
         OPERATOR_KEY,
         RESUME_MS: String(RESUME_MS),
-        ...timings,
+        ...timingsOf({ usage: { writeEveryMs: USAGE_WRITE_MS }, ...timings }),
         ...(hangingEndpoint && { USAGE_WORKERS: '1' }),
         ...(certificates && { TLS_CERT: certificates.certFile, TLS_KEY: certificates.keyFile }),
       },

@@ -54,6 +54,9 @@ const FLAC_OF_TWO_RATES = Buffer.concat([
   flacFrame(0, 192, 4000),
 ]);
 
+/** Maximum payload of a ping (RFC 6455 §5.5). */
+const MAX_PING_BYTES = 125;
+
 const DEEP = `${'['.repeat(32_000)}${']'.repeat(32_000)}`;
 
 /** Number of peers that hear the padded packets. With the attacker they are more than a free account may have. */
@@ -223,6 +226,13 @@ export const MESSAGE_ATTACKS: MessageAttack[] = [
     name: 'random bytes without a format',
     query: { ...IN_ROOM, audio: 'auto' },
     messages: () => numbered(() => randomBytes(16_384)),
+  },
+  {
+    name: 'pings without pause',
+    query: IN_ROOM,
+    messages: () => repeat(Buffer.alloc(MAX_PING_BYTES)),
+    asPings: true,
+    provokes: 'rate_limited',
   },
   { name: 'connects and goes', messages: () => repeat(undefined), reconnectAfter: 1 },
   {

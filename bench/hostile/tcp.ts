@@ -3,15 +3,20 @@ import { connect as connectTcp, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { AttackContext } from './attack.ts';
 
-/** Connections of attacks; some make their own over TCP. */
+/** Connections that attacks make over TCP. */
 
 /** Time between two attempts to connect, ms. */
 export const CONNECT_AGAIN_MS = 20;
 /** Bytes without an acknowledgement from which an attacker waits. */
 export const MAX_UNSENT_BYTES = 256 * 1024;
 
-/** Interval of the bytes of a connection that is kept waiting, ms. */
-const BYTE_EVERY_MS = 1000;
+/** Connections of one stranger: more than the gateway takes from one address (`CONNECTIONS_PER_ADDRESS`). */
+export const IDLE_CONNECTIONS = 1200;
+/** Number of strangers whose connections stay below the file descriptors of one process. */
+export const MOST_STRANGERS = 6;
+
+/** Interval at which connections that are kept open are looked at, and of the bytes of those that are kept waiting, ms. */
+const LOOK_EVERY_MS = 1000;
 const BYTE = Buffer.from('x');
 
 export const turn = () => new Promise(setImmediate);
@@ -28,21 +33,29 @@ export async function openTcp({ noteConnection }: AttackContext, host: string, p
 }
 
 /** Keeps many connections open, with a byte a second on each, and opens those again that the server ends. */
-export async function keepWaiting(
+export const keepWaiting = (context: AttackContext, count: number, open: () => Promise<Socket>) =>
+  keepOpen(context, count, open, (socket) => {
+    socket.write(BYTE, (fault) => {
+      if (!fault) context.noteSent(1, BYTE.length);
+    });
+  });
+
+/**
+ * Keeps many connections open, and opens those again that the server ends.
+ * @param eachSecond called with each connection every second
+ */
+export async function keepOpen(
   context: AttackContext,
   count: number,
   open: () => Promise<Socket>,
+  eachSecond: (socket: Socket) => void = () => {},
 ): Promise<() => Promise<void>> {
   const openAll = (places: number) => Promise.all(Array.from({ length: places }, open));
   let sockets = await openAll(count);
   return async () => {
     while (!context.isOver()) {
-      for (const socket of sockets) {
-        socket.write(BYTE, (fault) => {
-          if (!fault) context.noteSent(1, BYTE.length);
-        });
-      }
-      await sleep(BYTE_EVERY_MS);
+      for (const socket of sockets) eachSecond(socket);
+      await sleep(LOOK_EVERY_MS);
       const kept = sockets.filter((socket) => !isLost(socket));
       sockets = [...kept, ...(await openAll(count - kept.length))];
     }

@@ -4,9 +4,18 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { connect as connectTls } from 'node:tls';
 import { WebSocket } from 'ws';
 import type { AttackContext, RawAttack } from './attack.ts';
-import { CONNECT_AGAIN_MS, isLost, MAX_UNSENT_BYTES, openTcp, turn } from './tcp.ts';
+import {
+  CONNECT_AGAIN_MS,
+  IDLE_CONNECTIONS,
+  isLost,
+  keepOpen,
+  MAX_UNSENT_BYTES,
+  MOST_STRANGERS,
+  openTcp,
+  turn,
+} from './tcp.ts';
 
-/** Attacks by TLS records. */
+/** Attacks by TLS records and handshakes. */
 
 /** Records that leave in one segment. */
 const AT_ONCE = 64;
@@ -90,11 +99,53 @@ const sendTinyRecords: RawAttack['open'] = async (context) => {
   };
 };
 
+/** Returns the first message of a TLS handshake (RFC 8446 §4.1.2). */
+async function makeClientHello(host: string): Promise<Buffer> {
+  const hello = Promise.withResolvers<Buffer>();
+  const tunnel = new Duplex({
+    read: () => {},
+    write: (record: Buffer, _, done) => {
+      hello.resolve(record);
+      done();
+    },
+  });
+  const tls = connectTls({ socket: tunnel, host });
+  // It is destroyed before the handshake.
+  tls.on('error', () => {});
+  try {
+    return await hello.promise;
+  } finally {
+    tls.destroy();
+  }
+}
+
+/** Keeps connections open on which nothing follows the first message of the handshake. */
+const beginHandshakes: RawAttack['open'] = async (context) => {
+  const { hostname, port } = new URL(context.url);
+  const hello = await makeClientHello(hostname);
+  return keepOpen(context, IDLE_CONNECTIONS, async () => {
+    const socket = await openTcp(context, hostname, Number(port));
+    // An end is only noticed behind the data before it.
+    socket.resume();
+    socket.write(hello, (fault) => {
+      if (!fault) context.noteSent(1, hello.length);
+    });
+    return socket;
+  });
+};
+
 export const TLS_ATTACKS: RawAttack[] = [
   {
     name: 'messages over TLS, each byte in a record of its own',
     open: sendTinyRecords,
     isOverTls: true,
     provokes: '1008',
+  },
+  {
+    name: `${IDLE_CONNECTIONS} TLS handshakes that end after their first message (${MOST_STRANGERS} clients in place of 500)`,
+    open: beginHandshakes,
+    isOverTls: true,
+    isRefused: true,
+    mostClients: MOST_STRANGERS,
   },
 ];

@@ -139,7 +139,7 @@ const floodRtp: RawAttack['open'] = async (context) => {
 };
 
 /** TCP connections of one client to a media worker. */
-const IDLE_CONNECTIONS = 500;
+const UNFINISHED_FRAMES = 500;
 /** Beginning of a frame of 64 KiB (RFC 4571 §2), for which the media worker keeps memory until it is whole. */
 const UNFINISHED_FRAME = Buffer.alloc(60_000, 0xff);
 
@@ -151,7 +151,7 @@ const fillTcpPort: RawAttack['open'] = async (context) => {
   context.noteAccepted();
   connection.onFault = (fault) => noteFault(context, fault);
   const host = candidate.address ?? candidate.ip ?? '';
-  const run = await keepWaiting(context, IDLE_CONNECTIONS, async () => {
+  const run = await keepWaiting(context, UNFINISHED_FRAMES, async () => {
     const socket = await openTcp(context, host, candidate.port);
     socket.on('end', () => context.noteTold('closed'));
     socket.write(UNFINISHED_FRAME, (fault) => {
@@ -180,7 +180,7 @@ export const WEBRTC_ATTACKS: RawAttack[] = [
     hasNoFloor: true,
   },
   {
-    name: `${IDLE_CONNECTIONS} TCP connections to the port for WebRTC, with an unfinished frame (${MOST_TCP_CLIENTS} clients in place of 500)`,
+    name: `${UNFINISHED_FRAMES} TCP connections to the port for WebRTC, with an unfinished frame (${MOST_TCP_CLIENTS} clients in place of 500)`,
     open: fillTcpPort,
     mostClients: MOST_TCP_CLIENTS,
     hasNoFloor: true,
