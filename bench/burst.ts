@@ -22,7 +22,7 @@ const ONSET_AMPLITUDE = 0.15;
 const DEAF_SAMPLES = 0.4 * RATE_HZ;
 
 /** Place of the onset of a burst in a stream of packets: number of the packet, and offset in it. */
-export type Onset = { frame: number; offsetMs: number };
+type Onset = { frame: number; offsetMs: number };
 
 export type Bursts = { packets: Buffer[]; onset: Onset };
 

@@ -30,7 +30,7 @@ const HEARD_FORMATS: Record<Scenario['hear'], string> = {
   pcm: 'pcm_s16le;rate=16000;channels=1',
 };
 
-export type GatewayOptions = {
+type GatewayOptions = {
   /** True to load the probe, which measures inside the gateway and costs CPU. */
   probe?: boolean;
   /** Folder for a CPU profile, which is written when the gateway ends. */

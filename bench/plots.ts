@@ -4,7 +4,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 
 const PROJECT = new URL('../', import.meta.url);
 
-export type Bars = {
+type Bars = {
   title: string;
   unit: string;
   /** Names of the bars of each row, in the order of their values. */
@@ -49,7 +49,7 @@ function readTable(page: string, head: string): Record<string, string>[] {
 }
 
 /** CPU of the gateway beside that of Janus, of the scenarios in which both were measured. */
-export function readCpu(page: string): Bars {
+function readCpu(page: string): Bars {
   const rows = readTable(page, 'rooms × peers × speakers').filter(
     (row) => row['Janus CPU'] !== '–',
   );
@@ -73,7 +73,7 @@ export function readCpu(page: string): Bars {
 }
 
 /** Latency from mouth to ear, beside that of Janus at two settings: p50 as a bar, p99 as a line behind it. */
-export function readLatency(page: string): Bars {
+function readLatency(page: string): Bars {
   const rows = readTable(page, 'mouth to ear');
   const rivals = Object.keys(rows[0] ?? {}).filter((column) => column.startsWith('Janus'));
   return {
@@ -95,7 +95,7 @@ function readPercentiles(cell: string): Bar | undefined {
 }
 
 /** Draws horizontal bars as SVG. */
-export function drawBars({ title, unit, series, rows }: Bars, theme: keyof typeof THEMES): string {
+function drawBars({ title, unit, series, rows }: Bars, theme: keyof typeof THEMES): string {
   const { text, faint, bars } = THEMES[theme];
   const longest = Math.max(
     ...rows.flatMap(({ values }) => values.flatMap((bar) => (bar ? (bar.until ?? bar.value) : []))),
