@@ -102,7 +102,7 @@ export function reportFoot(rows: Row[]): string {
   return `
 CPU is of one core. A packet is a binary frame, in or out, of a client. The floor is a bare ws + dgram relay of as many
 frames, the media worker's round trip included, which the gateway makes only while a browser is in the room; the two take
-turns. Latency and loop delay are of another run with a probe inside: loop delay is how long something due at a random
+turns. Loop delay and the time inside are of another run with a probe inside: loop delay is how long something due at a random
 moment waits for the event loop; inside is the time from a binary message's receipt to the sending of the same bytes; end to end is the time from a client's send to another's receipt, the generator included. Mixed frames
 have neither, because no client sent them. Janus is its AudioBridge (1.1.2 in Debian 12) on the same core, its participants on plain RTP, without
 SRTP or ICE; where it delivered less than 100 %, the core was fully used. CPU over Janus is that of Node and the media worker; *a frame* is the

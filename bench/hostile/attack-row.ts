@@ -63,6 +63,17 @@ export const attacksHeading = (clients: number, seconds: number) =>
   `| ${clients === 1 ? 'one client of a free account' : `${clients} connections of a pro account`}, ${seconds} s each | longest gap | quiet | floor | loop p99 | floor | heap after | again | Redis after | sent | told | |\n` +
   '| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n';
 
+/** Returns the name of a row, with what differs from the heading of its table. @param wanted clients in the heading */
+export function nameOf({ name, leastPlan }: Attack, clients: number, wanted: number): string {
+  const remarks = [
+    ...(wanted === 1 && leastPlan ? [`a ${leastPlan} account`] : []),
+    ...(clients === wanted
+      ? []
+      : [`${clients} clients in place of ${wanted === 1 ? 'one' : wanted}`]),
+  ];
+  return remarks.length === 0 ? name : `${name} (${remarks.join('; ')})`;
+}
+
 /**
  * Keys without an expiry that may remain after an attack. Usage workers close minutes (which then expire) and remove events that were not
  * delivered, but the bench runs none, except with a webhook: BullMQ then makes two keys for its queue. Every other key has one field for

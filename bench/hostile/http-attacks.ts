@@ -213,7 +213,7 @@ export const HTTP_ATTACKS: RawAttack[] = [
     provokes: '401',
   },
   {
-    name: `usage reports of a busy month, ${REPORTS} at a time (${MOST_REPORTING_CLIENTS} clients in place of 500)`,
+    name: `usage reports of a busy month, ${REPORTS} at a time`,
     open: askForReports,
     isRefused: true,
     hasBusyMonth: true,
@@ -221,18 +221,18 @@ export const HTTP_ATTACKS: RawAttack[] = [
     provokes: '429',
   },
   {
-    name: `${SLOW_BODIES} HTTP requests with a body of a byte a second (${MOST_SLOW_CLIENTS} clients in place of 500)`,
+    name: `${SLOW_BODIES} HTTP requests with a body of a byte a second`,
     open: sendBodiesSlowly,
     mostClients: MOST_SLOW_CLIENTS,
   },
   {
-    name: `${IDLE_CONNECTIONS} connections without a request, of somebody without a key (${MOST_STRANGERS} clients in place of 500)`,
+    name: `${IDLE_CONNECTIONS} connections without a request, of somebody without a key`,
     open: stayAsStranger(''),
     isRefused: true,
     mostClients: MOST_STRANGERS,
   },
   {
-    name: `${IDLE_CONNECTIONS} connections that stay after a request for \`/healthz\`, of somebody without a key (${MOST_STRANGERS} clients in place of 500)`,
+    name: `${IDLE_CONNECTIONS} connections that stay after a request for \`/healthz\`, of somebody without a key`,
     open: stayAsStranger('GET /healthz HTTP/1.1\r\nHost: gateway\r\n\r\n'),
     mostClients: MOST_STRANGERS,
   },

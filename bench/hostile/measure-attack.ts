@@ -15,7 +15,7 @@ import { Child } from '../child.ts';
 import { GatewayProcess } from '../gateway-process.ts';
 import { CROWD } from '../scenario.ts';
 import type { Attack, AttackReport } from './attack.ts';
-import { type Floor, isWithin, mayStay, type Measured, rowOf } from './attack-row.ts';
+import { type Floor, isWithin, mayStay, type Measured, nameOf, rowOf } from './attack-row.ts';
 import { ATTACKS } from './attacks.ts';
 import { fillMonth } from './busy-month.ts';
 import { askGap, openListeners, REPORT_TIMEOUT_MS, script, startScript } from './ears.ts';
@@ -77,7 +77,8 @@ export async function reportAttack(index: number, clients: number, seconds: numb
   const floor = 'hasNoFloor' in wanted ? undefined : await measureFloor(load);
   const measured = { ...(await measure(load)), floor };
   const isMet = isWithin(wanted, measured, load.clients);
-  return { text: rowOf(wanted.name, measured, isMet), isMet };
+  const name = nameOf(wanted, load.clients, clients);
+  return { text: rowOf(name, measured, isMet), isMet };
 }
 
 const clientsOf = ({ fewestClients = 1, mostClients = Infinity }: Attack, wanted: number) =>

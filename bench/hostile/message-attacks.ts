@@ -65,7 +65,7 @@ const LISTENERS = 5;
 const MOST_WITH_LISTENERS = 50;
 /** Formats that are heard, each of which needs another mix. */
 const FORMATS_OUT = ['pcm_s16le;rate=44100;channels=1', 'opus', 'pcmu', 'g722'];
-/** Number of clients that hear two who talk: more than there are mixes for a single listener. */
+/** Number of clients that hear two speakers: more than there are mixes for a single listener. */
 const MOST_OWN_MIXES = 50;
 /** Returns volumes that need a mix for a single listener, different from those before. */
 const volumesOf = (n: number) => ({ ada: ((n % 10) + 1) / 20, bob: ((n % 7) + 1) / 10 });
@@ -82,14 +82,14 @@ export const MESSAGE_ATTACKS: MessageAttack[] = [
     messages: () => numbered((n) => json({ type: 'configure', volume: { nobody: n % 2 } })),
   },
   {
-    name: `\`configure\` of the volumes of two that talk, without pause (${MOST_OWN_MIXES} clients in place of 500)`,
+    name: '`configure` of the volumes of two that talk, without pause',
     query: { ...IN_ROOM, audio_out: 'opus' },
     messages: () => numbered((n) => json({ type: 'configure', volume: volumesOf(n) })),
     speakers: SPEAKERS,
     mostClients: MOST_OWN_MIXES,
   },
   {
-    name: `\`configure\` of \`audio_out\` without pause, while two talk (${MOST_OWN_MIXES} clients in place of 500)`,
+    name: '`configure` of `audio_out` without pause, while two talk',
     query: { ...IN_ROOM, audio_out: 'opus' },
     messages: () =>
       repeat(...FORMATS_OUT.map((out) => json({ type: 'configure', audio_out: out }))),
@@ -97,7 +97,7 @@ export const MESSAGE_ATTACKS: MessageAttack[] = [
     mostClients: MOST_OWN_MIXES,
   },
   {
-    name: `\`configure\` of \`delivery\` without pause, while two talk (${MOST_OWN_MIXES} clients in place of 500)`,
+    name: '`configure` of `delivery` without pause, while two talk',
     query: { ...IN_ROOM, audio_out: 'opus' },
     messages: () =>
       repeat(...['forward', 'mix'].map((delivery) => json({ type: 'configure', delivery }))),
@@ -173,7 +173,7 @@ export const MESSAGE_ATTACKS: MessageAttack[] = [
     perSecond: 50,
   },
   {
-    name: `Opus packets padded to 64 KB, 50 a second, to ${LISTENERS} listeners (a starter account; ${MOST_WITH_LISTENERS} clients in place of 500)`,
+    name: `Opus packets padded to 64 KB, 50 a second, to ${LISTENERS} listeners`,
     query: { ...IN_ROOM, audio: 'opus' },
     messages: () => repeat(PADDED_OPUS),
     perSecond: 50,

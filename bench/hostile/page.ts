@@ -18,7 +18,7 @@ export function pageOf(
 
 \`npm run bench -- --only hostile\` writes this page. Two peers of one account talk all the time, in a process of their own at a higher
 priority, while clients of another account attack the same gateway for ${seconds} s (\`--attack-seconds\`; 10 by default), or many of them do something friendly at once. The gateway
-and its media worker are on one core, everybody else on another. Measured on ${cpus()[0]?.model.trim() ?? 'an unknown processor'}, ${CORES} cores, Node ${process.version}.
+with its media worker (and its Redis, except for the large moments) is on one core, everybody else on another. Measured on ${cpus()[0]?.model.trim() ?? 'an unknown processor'}, ${CORES} cores, Node ${process.version}.
 
 - *Longest gap*: the longest time for which one of the two heard nothing, until 2 s after the attackers have broken off. *Quiet*: the same in 2 s before. *Floor*: the same under the same
   attack, for at most 3 s, on a bare WebSocket server that only parses text and relays sound. Attacks that need the gateway's answers have none.

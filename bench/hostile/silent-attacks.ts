@@ -82,7 +82,7 @@ const resumeAfterSilence: RawAttack['open'] = async (context) => {
 
 export const SILENT_ATTACKS: RawAttack[] = [
   {
-    name: `reads nothing until it is closed with 4408, and resumes, again and again (${FREE_CLIENTS} clients in place of one)`,
+    name: 'reads nothing until it is closed with 4408, and resumes, again and again',
     open: resumeAfterSilence,
     timings: SILENT_SOON,
     fewestClients: FREE_CLIENTS,

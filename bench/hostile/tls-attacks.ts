@@ -142,7 +142,7 @@ export const TLS_ATTACKS: RawAttack[] = [
     provokes: '1008',
   },
   {
-    name: `${IDLE_CONNECTIONS} TLS handshakes that end after their first message (${MOST_STRANGERS} clients in place of 500)`,
+    name: `${IDLE_CONNECTIONS} TLS handshakes that end after their first message`,
     open: beginHandshakes,
     isOverTls: true,
     isRefused: true,

@@ -174,13 +174,13 @@ const MOST_TCP_CLIENTS = 10;
 export const WEBRTC_ATTACKS: RawAttack[] = [
   { name: 'WHIP sessions that begin and end', open: publish },
   {
-    name: `RTP without pause over WebRTC (${MOST_DTLS_CLIENTS} clients in place of 500)`,
+    name: 'RTP without pause over WebRTC',
     open: floodRtp,
     mostClients: MOST_DTLS_CLIENTS,
     hasNoFloor: true,
   },
   {
-    name: `${UNFINISHED_FRAMES} TCP connections to the port for WebRTC, with an unfinished frame (${MOST_TCP_CLIENTS} clients in place of 500)`,
+    name: `${UNFINISHED_FRAMES} TCP connections to the port for WebRTC, with an unfinished frame`,
     open: fillTcpPort,
     mostClients: MOST_TCP_CLIENTS,
     hasNoFloor: true,

@@ -119,14 +119,14 @@ export const WEBRTC_MESSAGE_ATTACKS: MessageAttack[] = [
     hasNoFloor: true,
   },
   {
-    name: `\`resume_consumer\` of its own (${MOST_BESIDE_SPEAKERS} clients in place of 500)`,
+    name: '`resume_consumer` of its own',
     messages: ofConsumer,
     speakers: SPEAKERS,
     mostClients: MOST_BESIDE_SPEAKERS,
     hasNoFloor: true,
   },
   {
-    name: `browsers that \`produce\` and never connect a transport, as many as the plan allows (${FREE_CLIENTS} in place of one)`,
+    name: 'browsers that `produce` and never connect a transport, as many as the plan allows',
     messages: produceUnconnected,
     perSecond: TURNS_PER_SECOND,
     fewestClients: FREE_CLIENTS,

@@ -5,6 +5,7 @@ import {
   isWithin,
   mayStay,
   type Measured,
+  nameOf,
   rowOf,
 } from '../../../bench/hostile/attack-row.ts';
 import { ATTACKS } from '../../../bench/hostile/attacks.ts';
@@ -138,6 +139,15 @@ test('requests that are refused need no accepted client', () => {
   for (const name of ['another wrong key', 'usage reports']) {
     expect(isWithin(attackCalled(name), { ...QUIET, attackers }, 1)).toBe(true);
   }
+});
+
+test('a row says how many clients it has, and of which plan, where its heading does not', () => {
+  const named = (name: string, clients: number, wanted: number) =>
+    nameOf(attackCalled(name), clients, wanted);
+  expect(named('malformed', 1, 1)).toBe('malformed JSON');
+  expect(named('RTP', 50, 500)).toBe('RTP without pause over WebRTC (50 clients in place of 500)');
+  expect(named('listeners', 1, 1)).toMatch(/ to 5 listeners \(a starter account\)$/);
+  expect(named('never connect', 5, 1)).toMatch(/ \(5 clients in place of one\)$/);
 });
 
 const NOT_TOLD: Told = {
