@@ -1,4 +1,3 @@
-import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { WebSocket } from 'ws';
 import { PLANS } from '../../src/accounts/plans.ts';
@@ -31,7 +30,7 @@ async function connect(context: AttackContext, session?: Session): Promise<Conne
   address.search = new URLSearchParams(query).toString();
   const socket = new WebSocket(address, { perMessageDeflate: false });
   const inRoom = Promise.withResolvers<void>();
-  const closed = once(socket, 'close').then(([code]) => code as number);
+  const closed = new Promise<number>((resolve) => socket.on('close', resolve));
   const connection: Connection = { socket, closed };
   socket.on('open', noteConnection);
   // 'close' follows.

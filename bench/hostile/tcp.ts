@@ -1,4 +1,4 @@
-import { once } from 'node:events';
+import type { EventEmitter } from 'node:events';
 import { connect as connectTcp, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { AttackContext } from './attack.ts';
@@ -22,13 +22,19 @@ const BYTE = Buffer.from('x');
 export const turn = () => new Promise(setImmediate);
 export const isLost = (socket: Socket) => socket.destroyed || !socket.writable;
 
+/** Resolves at the first of some events. Node's `once` would reject if an error comes before. */
+export const anyOf = (emitter: EventEmitter, ...events: string[]) =>
+  new Promise<void>((resolve) => {
+    for (const event of events) emitter.once(event, () => resolve());
+  });
+
 /** Opens a TCP connection, which is counted, and resolves when it is open or refused. */
 export async function openTcp({ noteConnection }: AttackContext, host: string, port: number) {
   const socket = connectTcp({ host, port });
   socket.on('connect', noteConnection);
   // 'close' follows.
   socket.on('error', () => {});
-  await Promise.race([once(socket, 'connect'), once(socket, 'close')]);
+  await anyOf(socket, 'connect', 'close');
   return socket;
 }
 

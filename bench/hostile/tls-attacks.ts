@@ -1,10 +1,10 @@
-import { once } from 'node:events';
 import { Duplex } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { connect as connectTls } from 'node:tls';
 import { WebSocket } from 'ws';
 import type { AttackContext, RawAttack } from './attack.ts';
 import {
+  anyOf,
   CONNECT_AGAIN_MS,
   IDLE_CONNECTIONS,
   isLost,
@@ -61,7 +61,7 @@ async function openWss(context: AttackContext, query: Record<string, string>) {
   socket.on('close', (code) => {
     if (!context.isOver()) context.noteTold(String(code));
   });
-  await Promise.race([once(socket, 'open'), once(socket, 'close')]);
+  await anyOf(socket, 'open', 'close');
   clearInterval(flushing);
   return { tcp, tls, flush };
 }
