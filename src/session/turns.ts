@@ -15,8 +15,8 @@ import type { ReadControl } from './read-gate.ts';
 const SLICE_MS = 4;
 
 /**
- * Size of a chunk from which more data probably waits in the kernel, bytes: the maximum of a TLS record. One read of TCP may return
- * four times as much.
+ * Maximum of one read of TCP, and of a TLS record, bytes: if a chunk has this size, more data probably waits in the kernel. A chunk is
+ * handled at once, whatever is in it, and 64 KB of messages of three bytes would take 60 ms.
  */
 const FULL_CHUNK_BYTES = 16 * 1024;
 
@@ -29,7 +29,7 @@ export class FairScheduler {
   readonly #waiting = new Map<number, (() => void)[]>();
   /** Time at which the first piece started in this turn of the event loop. */
   #sliceAtMs: number | undefined;
-  /** Turn of the event loop in which {@link begin} was last called. */
+  /** Turn of the event loop in which the last slice began. */
   #turn = 0;
   #isScheduled = false;
   readonly #time: LoopTime;
@@ -73,10 +73,13 @@ export class FairScheduler {
   /** Returns true if a piece of work may start at once; the caller then starts it. */
   begin(): boolean {
     if (this.#waiting.size > 0) return false;
-    const turn = performance.nodeTiming.uvMetricsInfo.loopCount;
-    if (turn !== this.#turn) this.#sliceAtMs = undefined;
-    this.#turn = turn;
-    return !this.#isSliceOver();
+    if (performance.nodeTiming.uvMetricsInfo.loopCount !== this.#turn) this.#beginSlice();
+    return !this.isSliceOver();
+  }
+
+  #beginSlice(): void {
+    this.#turn = performance.nodeTiming.uvMetricsInfo.loopCount;
+    this.#sliceAtMs = undefined;
   }
 
   #schedule(): void {
@@ -84,13 +87,13 @@ export class FairScheduler {
     this.#isScheduled = true;
     setImmediate(() => {
       this.#isScheduled = false;
-      this.#sliceAtMs = undefined;
+      this.#beginSlice();
       this.#runSlice();
     });
   }
 
   #runSlice(): void {
-    while (!this.#isSliceOver()) {
+    while (!this.isSliceOver()) {
       const next = this.#waiting.entries().next();
       if (next.done) {
         // The next piece begins a new slice: the time of this one will have passed by then.
@@ -109,7 +112,8 @@ export class FairScheduler {
     else this.#time.note(this, false);
   }
 
-  #isSliceOver(): boolean {
+  /** Returns true if the slice is over: a piece of work that can be divided then leaves the rest for its next turn. */
+  isSliceOver(): boolean {
     const nowMs = this.#now();
     if (this.#sliceAtMs === undefined) {
       // The first piece of a slice starts at once, whatever the share of the time is.
@@ -120,12 +124,12 @@ export class FairScheduler {
   }
 }
 
-/** Maximum number of bytes that are handled in one client's turn, besides the waiting chunk: the maximum of one read of TCP. */
+/** Maximum number of bytes that are handled in one client's turn. */
 const TURN_BYTES = 64 * 1024;
 
 /**
- * Handles a client's data in turn with that of others: in each turn of the event loop, at most the bytes of one read of TCP. By
- * default, Node reads up to 2 MB of each client in one turn, which is tens of thousands of messages.
+ * Handles a client's data in turn with that of others: in each turn of the event loop, the bytes of one read of TCP, or more if they
+ * had to wait. By default, Node reads up to 2 MB of each client in one turn, which is tens of thousands of messages.
  * @param stream stream from which `socket` reads
  * @param gate pauses the reading
  * @returns a function that handles all data received so far
@@ -153,9 +157,12 @@ export function readInTurns(
     }
     // If each chunk that arrived meanwhile waited for a turn of its own, a client would be read
     // more slowly than it sends.
-    const moreBytes = Math.min(stream.readableLength, bytesLeft);
     isTurn = true;
-    if (moreBytes > 0) stream.read(moreBytes);
+    while (bytesLeft > 0 && stream.readableLength > 0 && !turns.isSliceOver()) {
+      const bytes = Math.min(stream.readableLength, bytesLeft, FULL_CHUNK_BYTES);
+      bytesLeft -= bytes;
+      stream.read(bytes);
+    }
     isTurn = false;
     gate.resume();
   };
@@ -189,7 +196,7 @@ export function readInTurns(
 }
 
 /** Buffer that all connections read into, one after the other: the kernel fills it, and the listener copies it, in one call. */
-const READ = Buffer.allocUnsafeSlow(64 * 1024);
+const READ = Buffer.allocUnsafeSlow(FULL_CHUNK_BYTES);
 /** Size of the piece of memory that copies of short reads share: a copy that is kept keeps no more than that, bytes. */
 const PIECE_BYTES = 1024;
 /** Maximum length of a read whose copy shares its memory with others, bytes. */

@@ -27,6 +27,7 @@ function openGate(destinationOf: (text: string) => Destination) {
   const waiting: (() => void)[] = [];
   const turns = {
     begin: () => false,
+    isSliceOver: () => false,
     take: (_accountId: number, start: () => void) => void waiting.push(start),
   };
   const stream = new Connection();

@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import type { IncomingMessage } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
+import { performance } from 'node:perf_hooks';
 import { type Duplex, Readable } from 'node:stream';
 import { expect, test } from 'vitest';
 import { WebSocket, WebSocketServer } from 'ws';
@@ -149,7 +150,24 @@ test('readInTurns() handles all small chunks of a client that has waited in one 
   turns.take(2, () => busyFor(LONG_MS));
   for (const text of ['a', 'b', 'c', 'd', 'e'.repeat(100_000)]) stream.arrive(text);
   expect(bytes).toEqual([]);
-  await expect.poll(() => bytes).toEqual([1, 65_535, 100_003 - 65_535]);
+  const pieces = [16_384, 16_384, 16_384, 16_383];
+  await expect.poll(() => bytes).toEqual([1, ...pieces, 100_003 - 65_535]);
+});
+
+test('readInTurns() leaves what came meanwhile for the next turn when the slice of time is over', async () => {
+  const turns = new FairScheduler();
+  const bytes: number[] = [];
+  const loops = new Set<number>();
+  const { stream } = openRead(turns, 1, (chunk) => {
+    bytes.push(chunk.length);
+    loops.add(performance.nodeTiming.uvMetricsInfo.loopCount);
+    busyFor(LONG_MS);
+  });
+  await turn();
+  turns.take(2, () => busyFor(LONG_MS));
+  for (let i = 0; i < 4; i += 1) stream.arrive('a'.repeat(16_384));
+  await expect.poll(() => bytes).toEqual(Array<number>(4).fill(16_384));
+  expect(loops.size).toBe(4);
 });
 
 test('readInTurns() hands ws nothing that comes behind a close', async () => {

@@ -122,6 +122,17 @@ test('a connection is read into a buffer that others use, too; short chunks that
   }
 });
 
+test('a connection is read 16 KB at a time, however much waits', async () => {
+  const { stream, client, chunks, gate, close } = await openConnection(() => {});
+  gate.pause();
+  client.write(bytesOf(1_000_000));
+  await expect.poll(() => stream.readableLength).toBeGreaterThan(16_384);
+  gate.resume();
+  await expect.poll(() => read(chunks).length).toBe(1_000_000);
+  expect(Math.max(...chunks.map(({ length }) => length))).toBe(16_384);
+  close();
+});
+
 test('a connection that was upgraded has what came with the upgrade, before it was read in turns, and after', async () => {
   const http = createHttpServer().listen(0, '127.0.0.1');
   await once(http, 'listening');
