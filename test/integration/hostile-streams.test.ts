@@ -1,4 +1,5 @@
 import { expect, onTestFinished, test } from 'vitest';
+import { collidingMessages } from '../../bench/hostile/colliding-messages.ts';
 import type { TestClient } from '../support/client.ts';
 import { oggOpus, webmOpus } from '../support/containers.ts';
 import { readFixture } from '../support/fixtures.ts';
@@ -65,6 +66,7 @@ const STREAMS: [string, string, () => Buffer[]][] = [
     'flac',
     () => split(repeated(Buffer.from('fLaC80000000'), 5000), 4),
   ],
+  ['bytes whose hashes collided in the detector of formats once', 'auto', collidingMessages],
 ];
 
 /** Codes with which a stream may be refused, whatever it is told first. */
