@@ -22,6 +22,7 @@ describe('bad input', () => {
     ['no peer', { peer: undefined }, 4400, 'bad_request'],
     ['an empty peer', { peer: '' }, 4400, 'bad_request'],
     ['a reserved peer', { peer: '__x' }, 4400, 'bad_request'],
+    ['a peer of two dots', { peer: '..' }, 4400, 'bad_request'],
     ['an empty room', { room: '' }, 4400, 'bad_request'],
     ['a peer that is not UTF-8', { peer: 'M\u{fffd}ller' }, 4400, 'bad_request'],
     ['a peer of 129 characters', { peer: 'x'.repeat(129) }, 4400, 'bad_request'],
