@@ -1,4 +1,6 @@
 import type { Server, Socket } from 'node:net';
+import { networkOf } from '../network-of.ts';
+import type { Slices } from '../slices.ts';
 import { connectionIdOf } from './unauthenticated-connections.ts';
 
 /**
@@ -19,4 +21,33 @@ export function watchHandshakes(server: Server): () => void {
   return () => {
     for (const connection of shaking.values()) connection.destroy();
   };
+}
+
+/** Listener for errors of a connection whose handshake has not begun. They destroy the connection. */
+const ignore = () => {};
+
+const turn = () => new Promise<void>((resolve) => setImmediate(resolve));
+
+/**
+ * Begins handshakes in slices, in turn between the networks of clients: the first messages of 1200 clients that connect at once would
+ * block the event loop for 0.2 s.
+ * @param server server whose first `connection` listener begins handshakes
+ */
+export function shakeInSlices(
+  server: Pick<Server, 'listeners' | 'off' | 'on'>,
+  slices: Slices,
+): void {
+  const begin = server.listeners('connection')[0] as (connection: Socket) => void;
+  server.off('connection', begin);
+  server.on('connection', (connection: Socket) => {
+    connection.on('error', ignore);
+    slices.add(networkOf(connection.remoteAddress ?? ''), async () => {
+      connection.off('error', ignore);
+      // Another listener has refused it, or the client has gone.
+      if (connection.destroyed) return;
+      begin.call(server, connection);
+      // A first message that has come is handled before the next turn of the event loop.
+      await turn();
+    });
+  });
 }
