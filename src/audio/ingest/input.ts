@@ -256,14 +256,15 @@ export class AudioInput {
           this.#guess(state, message, nowMs);
           break;
         }
-        this.#detect(new FormatDetector(startsAtBytes, turns), message, nowMs);
+        this.#detect(new FormatDetector(startsAtBytes, turns, true), message, nowMs);
         break;
       case 'detecting': {
         const { detector } = state;
         const hasPaused = endsPause(detector, nowMs);
         if (hasPaused) this.#early.add(this.#inRoomOf(detector), nowMs);
         const isAnew = hasPaused || endsSlowSilence(detector, message, nowMs);
-        this.#detect(isAnew ? new FormatDetector(startsAtBytes, turns) : detector, message, nowMs);
+        const next = isAnew ? new FormatDetector(startsAtBytes, turns, true) : detector;
+        this.#detect(next, message, nowMs);
         break;
       }
       case 'closed':
@@ -317,6 +318,8 @@ export class AudioInput {
     before?: LastPackets,
   ): void {
     this.#closeIngest();
+    // The bytes before the held messages may be none of this format.
+    this.#receivedBytes = held.reduce((sum, { message }) => sum + message.length, startsAtBytes);
     const early = format.codec === 'opaque' ? this.#takeEarly(this.#atMs) : [];
     this.#early.drop();
     const opening: OpeningState = {
@@ -412,7 +415,6 @@ export class AudioInput {
   #look(open: OpenState, message: Buffer, atMs: number, startsAtBytes: number): void {
     const otherFile = this.#otherFileOf(open, message);
     if (otherFile && this.#spendSwitch()) {
-      this.#receivedBytes = message.length;
       this.#open(otherFile, [{ message, atMs }], 0);
       this.#events.onDetected(otherFile);
       return;
@@ -488,7 +490,6 @@ export class AudioInput {
     const following = file.push(message, atMs);
     if (!following || !this.#spendSwitch()) return this.#state !== open;
     const { format, arrivals } = following;
-    this.#receivedBytes = arrivals.reduce((sum, arrival) => sum + arrival.message.length, 0);
     this.#open(format, arrivals, 0);
     this.#events.onDetected(format);
     return true;

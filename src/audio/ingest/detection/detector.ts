@@ -29,6 +29,14 @@ const SURE = 0.98;
 /** Minimum time between the weighing of two streams, ms, in which messages of other streams are read. */
 const LEAST_BETWEEN_MS = 5;
 
+/** Lengths of frames, bytes. Frames of 6 bytes are whole where those of 2 and of 3 are. */
+const FRAMES_BYTES = [2, 3, 4, 8];
+/**
+ * Advantage, bits a byte, of samples that the bytes before the messages cut, from which they are read, though the lengths of the messages
+ * are whole: two channels in the other order cost about the same.
+ */
+const CUT_BY_BITS = 0.02;
+
 /**
  * Spreads the weighing of streams over time. If many were weighed in one turn of the event loop, their messages would be read late,
  * and their rates, which are derived from the arrival times, would be wrong.
@@ -51,8 +59,9 @@ export class WeighingTurns {
 export class FormatDetector {
   /** All messages, which the caller plays once the format is known. */
   readonly arrivals: TimedMessage[] = [];
-  /** Number of bytes of the stream before the messages, which may cut samples. */
-  readonly startsAtBytes: number;
+  readonly #beforeBytes: number;
+  readonly #mayBeginAnew: boolean;
+  #startsAtBytes: number;
   #bytes = 0;
   #weighedBytes = 0;
   #content: Content | undefined;
@@ -63,10 +72,21 @@ export class FormatDetector {
   #isSilent = true;
   readonly #turns: WeighingTurns | undefined;
 
-  /** @param turns shared by streams that are weighed at different moments */
-  constructor(startsAtBytes = 0, turns?: WeighingTurns) {
-    this.startsAtBytes = startsAtBytes;
+  /**
+   * @param beforeBytes number of bytes of the stream before the messages, which may cut samples
+   * @param turns shared by streams that are weighed at different moments
+   * @param mayBeginAnew true if samples may begin with the first message, because those bytes may be none
+   */
+  constructor(beforeBytes = 0, turns?: WeighingTurns, mayBeginAnew = false) {
+    this.#beforeBytes = beforeBytes;
+    this.#startsAtBytes = beforeBytes;
     this.#turns = turns;
+    this.#mayBeginAnew = mayBeginAnew;
+  }
+
+  /** Number of bytes of the stream before the messages, which may cut samples; 0 if samples begin with the first message. */
+  get startsAtBytes(): number {
+    return this.#startsAtBytes;
   }
 
   /** True if only digital silence has come: a detected format is then a guess. */
@@ -96,10 +116,20 @@ export class FormatDetector {
   /** Returns the content so far. Bytes beyond {@link MAX_WEIGHED_BYTES} count only for the pace. */
   #contentSoFar(): Content {
     const isWhole = (this.#content?.sound.length ?? 0) >= MAX_WEIGHED_BYTES;
-    if (!this.#content || !isWhole) {
-      this.#content = contentOf(soundOf(this.arrivals, this.startsAtBytes));
-    }
+    if (!this.#content || !isWhole) this.#content = this.#readContent();
     return this.#content;
+  }
+
+  /** Reads the messages from the byte on at which samples begin. */
+  #readContent(): Content {
+    const counted = contentOf(soundOf(this.arrivals, this.#beforeBytes));
+    this.#startsAtBytes = this.#beforeBytes;
+    if (!this.#mayBeginAnew || !areWholeAnew(this.arrivals, this.#beforeBytes)) return counted;
+    const anew = contentOf(soundOf(this.arrivals, 0));
+    // A sender that cuts its stream anywhere may send whole lengths by chance.
+    if (leastBitsOf(counted) < leastBitsOf(anew) - CUT_BY_BITS) return counted;
+    this.#startsAtBytes = 0;
+    return anew;
   }
 
   /**
@@ -147,6 +177,18 @@ export class FormatDetector {
     return isTelling && detection.confidence >= SURE ? detection : undefined;
   }
 }
+
+/** True if the messages consist of whole frames of a length, while the bytes before them do not. */
+const areWholeAnew = (arrivals: readonly TimedMessage[], beforeBytes: number): boolean =>
+  FRAMES_BYTES.some(
+    (frameBytes) =>
+      beforeBytes % frameBytes !== 0 &&
+      arrivals.every(({ message }) => message.length % frameBytes === 0),
+  );
+
+/** Returns the bits a byte of the best explanation of some content. */
+const leastBitsOf = ({ hypotheses, unexplainedBits }: Content): number =>
+  Math.min(unexplainedBits, ...hypotheses.map(({ bitsPerByte }) => bitsPerByte));
 
 /** Time between two messages from which a sender omits some of its silence, ms. */
 const PAUSE_MS = 150;

@@ -170,3 +170,69 @@ test.each([
     client.input.close();
   }
 });
+
+describe.each([
+  'pcm_s16le;rate=16000;channels=1',
+  'pcm_s16le;rate=48000;channels=2',
+  'pcm_s16be;rate=8000;channels=1',
+  'pcm_s24le;rate=48000;channels=1',
+  'pcm_s24le;rate=16000;channels=2',
+  'pcm_s32le;rate=24000;channels=1',
+  'pcm_f32le;rate=48000;channels=1',
+  'pcm_f32le;rate=44100;channels=2',
+])('speech as %s behind a pause', (format) => {
+  const heardOf = async (words: readonly Word[], speech: readonly Buffer[]) => {
+    const client = openTimedClient(codecs);
+    await sayWords(client, words);
+    await client.send(speech, MESSAGE_MS);
+    client.input.close();
+    return { heard: client.packets, detected: client.detected.map((each) => each.format) };
+  };
+
+  test('that follows a message of any length: heard as without that message', async () => {
+    const speech = await speechIn(format, 1000);
+    const alone = await heardOf([], speech);
+    expect(alone.detected).toEqual([format]);
+    for (const length of [1, 2, 3, 5, 7, 12, 50, 51]) {
+      const greeting = Buffer.from('hello, I am alice, and this is the rest of it all.\n');
+      const heard = await heardOf([[greeting.subarray(0, length)]], speech);
+      expect({ length, ...heard }).toEqual({ length, ...alone });
+    }
+  });
+
+  test('and digital silence that follow a message of any length: heard as without that message', async () => {
+    const speech = await speechIn(format, 1000);
+    const silence = Array.from({ length: 30 }, () => Buffer.alloc(speech[0]!.length));
+    const alone = await heardOf([], [...silence, ...speech]);
+    for (const length of [1, 2, 3, 50, 51]) {
+      const heard = await heardOf([[Buffer.alloc(length, 'hi')]], [...silence, ...speech]);
+      expect({ length, ...heard }).toEqual({ length, ...alone });
+    }
+  });
+
+  test('in the middle of a sample, in messages that cut samples: heard from the next sample on', async () => {
+    const speech = await speechIn(format, 1500);
+    const cutBytes = speech[0]!.length + 1;
+    const bytes = Buffer.concat(speech);
+    const messages = Array.from({ length: Math.floor(bytes.length / cutBytes) }, (_, i) =>
+      bytes.subarray(i * cutBytes, (i + 1) * cutBytes),
+    );
+    const { detected } = await heardOf([messages.slice(0, 1)], messages.slice(1));
+    expect(detected).toEqual([format]);
+  });
+});
+
+test('floats behind a pause in the middle of a sample, in messages as long as whole ones: heard from the next sample on', async () => {
+  const client = openTimedClient(codecs);
+  const speech = await speechIn('pcm_f32le;rate=48000;channels=1', 1500);
+  const bytes = Buffer.concat(speech);
+  const wholeBytes = speech[0]!.length;
+  const firstBytes = wholeBytes + 1;
+  await sayWords(client, [[bytes.subarray(0, firstBytes)]]);
+  const messages = Array.from({ length: speech.length - 2 }, (_, i) =>
+    bytes.subarray(firstBytes + i * wholeBytes, firstBytes + (i + 1) * wholeBytes),
+  );
+  await client.send(messages, MESSAGE_MS);
+  client.input.close();
+  expect(client.detected.map(({ format }) => format)).toEqual(['pcm_f32le;rate=48000;channels=1']);
+});
