@@ -14,6 +14,9 @@ const LEAST_EQUAL = 8;
 /** Number of last bytes by which messages are compared. */
 const COMPARED_BYTES = 16;
 
+/** Number of different beginnings, without the first byte, of messages whose equal last bytes show a protocol: packets of a steady tone are alike from end to end. */
+const LEAST_BEGINNINGS = 3;
+
 /**
  * Shapes that consecutive messages have in common. A protocol around Opus, or instead of it, may begin each message with a byte that is
  * a valid head of a packet. It shows in what the same place of all its messages means.
@@ -28,6 +31,9 @@ export class ForeignShapes {
   #tail = 0;
   #digest = 0;
   #digestBefore = 0;
+  #beginnings = 0;
+  #beginning = 0;
+  #beginningBefore = 0;
 
   /**
    * Processes one message, which may begin the next run.
@@ -49,6 +55,7 @@ export class ForeignShapes {
     const shapes = this.#shapes;
     if ((shapes & AMR) !== 0) return this.#differentMessages >= LEAST_DIFFERENT_OF_AMR;
     if (shapes === 0 || this.#differentMessages < LEAST_DIFFERENT) return false;
+    if (shapes === EQUAL_TAIL && this.#beginnings < LEAST_BEGINNINGS) return false;
     if (this.#messages >= LEAST_EQUAL) return true;
     // Packets of a steady sound begin alike, and their length may be what they begin with.
     const alike = this.#haveEqualLengths ? EQUAL_TAIL | BRIEFLY_COUNTED : EQUAL_TAIL;
@@ -75,6 +82,7 @@ export class ForeignShapes {
     this.#shapes = shapes;
     this.#messages = 0;
     this.#differentMessages = 0;
+    this.#beginnings = 0;
     this.#haveEqualLengths = true;
   }
 
@@ -87,11 +95,19 @@ export class ForeignShapes {
       this.#tail = tailOf(message);
     }
     this.#messages += 1;
+    this.#countBeginning(message.readUInt16BE(1), isFirst);
     this.#haveEqualLengths &&= message.length === this.#firstBytes;
     if (!isFirst && (digest === this.#digest || digest === this.#digestBefore)) return;
     this.#differentMessages += 1;
     this.#digestBefore = isFirst ? digest : this.#digest;
     this.#digest = digest;
+  }
+
+  #countBeginning(beginning: number, isFirst: boolean): void {
+    if (!isFirst && (beginning === this.#beginning || beginning === this.#beginningBefore)) return;
+    this.#beginnings += 1;
+    this.#beginningBefore = isFirst ? beginning : this.#beginning;
+    this.#beginning = beginning;
   }
 }
 

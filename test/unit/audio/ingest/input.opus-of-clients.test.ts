@@ -6,7 +6,7 @@ import { AudioInput } from '../../../../src/audio/ingest/input.ts';
 import { SoundBudget } from '../../../../src/audio/ingest/sound-budget.ts';
 import { CONTENTS, soundOf } from '../../../support/corpus.ts';
 import { seededRandom } from '../../../support/random.ts';
-import { encodeOpus } from '../../../support/sound.ts';
+import { encodeOpus, tone } from '../../../support/sound.ts';
 
 let codecs: Codecs;
 beforeAll(async () => {
@@ -68,4 +68,30 @@ describe.each(CONTENTS)('undeclared Opus of %s', (content) => {
       }
     }
   });
+});
+
+const TONE_ENCODERS: [string, EncoderOptions][] = [
+  ['as music', { application: Application.Audio, bitrate: 48_000 }],
+  ['at low delay', { application: Application.RestrictedLowDelay, bitrate: 24_000 }],
+  ['as voice', { application: Application.Voip, bitrate: 24_000 }],
+  ['at a constant rate', { application: Application.Audio, bitrate: 48_000, vbr: false }],
+];
+
+describe.each(TONE_ENCODERS)('undeclared Opus of a soft pure tone %s', (_, options) => {
+  test.each([
+    [-74, 200],
+    [-74, 1000],
+    [-46, 200],
+    [-46, 1000],
+  ])(
+    '%i dBov, %i Hz, whose encoder begins anew: Opus from the first packet to the last',
+    async (levelDbov, hz) => {
+      const sound = tone(hz, Math.SQRT2 * 10 ** (levelDbov / 20), 1500);
+      for (const complexity of [0, COMPLEXITY]) {
+        const packets = await encodeOpus(sound, 20, { ...options, complexity });
+        const taken = await takenFor([...packets, ...packets], 20);
+        expect({ complexity, ...taken }).toEqual({ complexity, detected: ['opus'], unheard: 0 });
+      }
+    },
+  );
 });
