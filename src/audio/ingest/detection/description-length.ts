@@ -1,8 +1,9 @@
 import type { SampleCodec } from '../../format.ts';
 import { G711_STEPS, G711_VALUES, type G711Law } from '../../g711.ts';
+import { bestChannels, type Novelty } from './channels.ts';
 import { areFloats, areTinyFloats, isFloatSample } from './float-sizes.ts';
 import { g722BitsPerByte } from './g722-codes.ts';
-import { BLOCK_SAMPLES, bitsOf, bitsPerSample, predict } from './prediction.ts';
+import { BLOCK_SAMPLES, bitsPerSample, predict } from './prediction.ts';
 import { WindowSet } from './window-set.ts';
 
 /** Codecs of samples as which bytes may be read. */
@@ -43,13 +44,6 @@ export type Hypothesis = {
 const MAX_BYTES = 8192;
 /** Full scale of floats, in steps: they are exact to about 24 bits. */
 const FLOAT_FULL_SCALE = 2 ** 23;
-/** Minimum savings, bits, for which a second channel is accepted: per sample, and in total. */
-const STEREO_GAIN_BITS = 0.15;
-const STEREO_TOTAL_GAIN_BITS = 60;
-/** Limits for two independent channels: a sample resembles the one before the last, and not the last. */
-const INDEPENDENT_RATIO = 0.25;
-const INDEPENDENT_CORRELATION = 0.3;
-
 /** Length of the windows that are compared with earlier bytes: shorter repetitions count as new. */
 const REPEATED_BYTES = 32;
 
@@ -96,9 +90,6 @@ const INTEGERS: Record<IntegerCodec, IntegerReader> = {
 
 /** Minimum number of new bytes in the first moments of sound that is not synthetic. */
 export const LEAST_NOVEL_BYTES = 512;
-
-/** Share of bytes that is no repetition, and the block length of levels: pure repetition has one level. */
-type Novelty = { share: number; blockSamples: number };
 
 /**
  * Reads bytes that begin with a whole sample as samples of each codec.
@@ -225,44 +216,6 @@ function readG711(bytes: Buffer, codec: G711Law, novelty: Novelty): Hypothesis {
   }
   const bitsPerByte = bitsPerSample(values, predict(values), { channels: 1, steps, ...novelty });
   return { codec, channels: 1, bitsPerByte };
-}
-
-function bestChannels(
-  samples: Float64Array,
-  novelty: Novelty,
-  { step, isOne }: { step: number; isOne: boolean },
-): { channels: number; bits: number; otherBits: () => number } {
-  const prediction = predict(samples);
-  const { residual, correlation } = prediction;
-  const bitsOn = (channels: number) =>
-    bitsPerSample(samples, prediction, { channels, steps: step, ...novelty });
-  if (isDoubled(samples)) {
-    const one = samples.filter((_, i) => i % 2 === 0);
-    const bits = bitsPerSample(one, predict(one), { channels: 1, steps: step, ...novelty }) / 2;
-    return { channels: 2, bits, otherBits: () => bits };
-  }
-  const mono = bitsOf(residual(), step);
-  const stereo = (bitsOf(residual(0), step) + bitsOf(residual(1), step)) / 2;
-  const leastGain = STEREO_GAIN_BITS + STEREO_TOTAL_GAIN_BITS / (samples.length * novelty.share);
-  const [last, lastButOne] = [Math.abs(correlation(1)), correlation(2)];
-  const areIndependent =
-    lastButOne > INDEPENDENT_CORRELATION && last < lastButOne * INDEPENDENT_RATIO;
-  const channels = (mono - stereo > leastGain && !isOne) || areIndependent ? 2 : 1;
-  return {
-    channels,
-    bits: bitsOn(isOne ? 1 : channels),
-    otherBits: () => bitsOn(3 - channels),
-  };
-}
-
-/** True for one microphone on two channels: the samples of a frame are equal, while those of consecutive frames are not. */
-function isDoubled(samples: Float64Array): boolean {
-  let [within, across] = [0, 0];
-  for (let i = 2; i + 1 < samples.length; i += 2) {
-    if (samples[i] === samples[i + 1]) within += 1;
-    if (samples[i] === samples[i - 1]) across += 1;
-  }
-  return within * 2.02 >= samples.length - 3 && across < within * 0.95;
 }
 
 /** True if every other sample has the same value. */

@@ -5,7 +5,11 @@ import {
   WeighingTurns,
 } from '../../../../../src/audio/ingest/detection/detector.ts';
 import type { TimedMessage } from '../../../../../src/audio/ingest/detection/pace.ts';
-import { formatAudioFormat, type SampleFormat } from '../../../../../src/audio/format.ts';
+import {
+  formatAudioFormat,
+  parseAudioFormat,
+  type SampleFormat,
+} from '../../../../../src/audio/format.ts';
 import { writeSamples } from '../../../../../src/audio/samples.ts';
 import {
   arrivalsOf,
@@ -232,6 +236,21 @@ describe('FormatDetector.push()', () => {
         const found = detect(everyMs(20, messages));
         expect(found?.detection.format).toEqual({ codec: 'pcm_f32le', rateHz, channels: 1 });
       }
+    },
+  );
+
+  test.each([
+    ['pcm_f32le;rate=48000;channels=1', 40, 7],
+    ['pcm_f32le;rate=48000;channels=1', 60, 19],
+    ['pcm_f32le;rate=48000;channels=1', 100, 7],
+    ['pcm_s16le;rate=48000;channels=1', 200, 18],
+    ['pcm_f32le;rate=44100;channels=1', 100, 1006],
+  ])(
+    'of %s in messages of %i ms, whose pulses are mostly in every other sample (seed %i): told as one channel',
+    async (name, messageMs, seed) => {
+      const format = parseAudioFormat(name);
+      const arrivals = await arrivalsOf({ content: 'speech', format, messageMs, seed });
+      expect(detect(arrivals)?.detection.format).toEqual(format);
     },
   );
 
