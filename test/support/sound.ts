@@ -216,11 +216,18 @@ export function toneIn(
 export const amplitudeOf = (samples: Float32Array, frequencyHz: number): number =>
   toneIn(samples, frequencyHz).amplitude;
 
+const PEAK_STEP_HZ = 10;
+/** Multiples of the step repeat after as many samples. */
+const PEAK_PERIOD = RATE_HZ / PEAK_STEP_HZ;
+
 /** The strongest frequency, to the nearest 10 Hz below 4 kHz. */
 export function peakHz(samples: Float32Array): number {
+  // The sum of the periods has as much of each as the whole, and is a tenth of a second at most.
+  const summed = new Float32Array(Math.min(samples.length, PEAK_PERIOD));
+  for (let i = 0; i < samples.length; i += 1) summed[i % PEAK_PERIOD]! += samples[i]!;
   let best = { frequencyHz: 0, amplitude: 0 };
-  for (let frequencyHz = 100; frequencyHz < 4000; frequencyHz += 10) {
-    const amplitude = amplitudeOf(samples, frequencyHz);
+  for (let frequencyHz = 100; frequencyHz < 4000; frequencyHz += PEAK_STEP_HZ) {
+    const amplitude = amplitudeOf(summed, frequencyHz);
     if (amplitude > best.amplitude) best = { frequencyHz, amplitude };
   }
   return best.frequencyHz;
