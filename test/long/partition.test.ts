@@ -1,13 +1,13 @@
-import { beforeEach, describe, expect, test } from 'vitest';
-import type { TestClient } from '../support/client.ts';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { TestClient } from '../support/client.ts';
 import { eventually } from '../support/gateway.ts';
 import { Hosts } from '../support/hosts.ts';
 import { GatewayProcess } from '../support/process.ts';
+import { TestRedis } from '../support/redis.ts';
 import { watchSlowness } from '../support/slowness.ts';
 import { keepPlaying, opusTone } from '../support/sound.ts';
-import { useStack } from '../support/use-stack.ts';
 
-const { openRedis, enter, cleanUps } = useStack();
+/** Two nodes that are cut off from each other, or from Redis. The tests wait most of the time: they run side by side, each with nodes of its own. */
 
 const sleep = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 const typesOf = ({ messages }: TestClient) => messages.map(({ type }) => type);
@@ -22,21 +22,22 @@ async function framesInASecond(client: TestClient): Promise<number> {
 const isHeardWell = async (client: TestClient) => (await framesInASecond(client)) > 45;
 const isSilent = async (client: TestClient) => (await framesInASecond(client)) === 0;
 
-describe.skipIf(!Hosts.arePossible)('two nodes on machines of their own', () => {
-  let hosts: Hosts;
-  let alice: TestClient;
-  let bob: TestClient;
-
+type Room = {
+  alice: TestClient;
+  bob: TestClient;
   /** Returns whether something holds for both clients in the same second. */
-  const both = async (holds: (client: TestClient) => Promise<boolean>) => {
-    const [ofAlice, ofBob] = await Promise.all([holds(alice), holds(bob)]);
-    return ofAlice && ofBob;
-  };
+  both: (holds: (client: TestClient) => Promise<boolean>) => Promise<boolean>;
+};
 
-  beforeEach(async () => {
-    hosts = Hosts.open(2);
-    cleanUps.push(() => hosts.close());
-    const redis = await openRedis();
+describe.skipIf(!Hosts.arePossible)('two nodes on machines of their own', () => {
+  const opened = new AsyncDisposableStack();
+  let hosts: Hosts;
+  /** One for each test. */
+  const rooms: Room[] = [];
+
+  /** Opens a node on a host and one on the host after it, and a client on each; both speak and hear each other. */
+  async function openRoom(first: number): Promise<Room> {
+    const redis = opened.adopt(await TestRedis.start(), (part) => part.kill());
     const start = async (host: number) => {
       const environment = {
         HOST: '0.0.0.0',
@@ -48,55 +49,84 @@ describe.skipIf(!Hosts.arePossible)('two nodes on machines of their own', () => 
         LOG_LEVEL: 'warn',
       };
       const node = await GatewayProcess.start(environment, undefined, hosts.commandOn(host));
-      cleanUps.push(() => node.dispose());
-      const { api_key: apiKey } = await node.ready();
-      return { url: `http://${hosts.addressForClients(host)}:3000`, apiKey };
+      opened.defer(() => node.dispose());
+      return (await node.ready()).api_key;
     };
-    const a = await start(0);
-    const b = { ...(await start(1)), apiKey: a.apiKey };
-    [alice, bob] = [await enter(a, 'alice'), await enter(b, 'bob')];
-    for (const client of [alice, bob]) {
+    const apiKey = await start(first);
+    await start(first + 1);
+    const speak = async (host: number, peer: string) => {
+      const query = { room: 'a', peer, api_key: apiKey, audio: 'opus' };
+      const url = `http://${hosts.addressForClients(host)}:3000`;
+      const client = opened.adopt(await TestClient.connect(url, query), (part) => part.vanish());
+      await client.next('joined');
       const playing = keepPlaying(client, await opusTone(1000, 0.3, 2000));
-      cleanUps.push(() => playing.close());
-    }
+      opened.defer(() => playing.close());
+      return client;
+    };
+    const [alice, bob] = [await speak(first, 'alice'), await speak(first + 1, 'bob')];
+    const both: Room['both'] = async (holds) => {
+      const [ofAlice, ofBob] = await Promise.all([holds(alice), holds(bob)]);
+      return ofAlice && ofBob;
+    };
     await eventually('both hear', () => both(isHeardWell));
-  });
+    return { alice, bob, both };
+  }
 
-  test('the link between them is cut for 10 s: silence, nobody leaves, and sound again after it', async () => {
-    hosts.setNodesLink(0, 1, 'down');
-    const cutMs = performance.now();
-    await eventually('silence', () => both(isSilent));
-    await sleep(cutMs + 10_000 - performance.now());
-    hosts.setNodesLink(0, 1, 'up');
-    await eventually('sound', () => both(isHeardWell));
-    expect(typesOf(alice)).not.toContain('peer_left');
-    expect(typesOf(bob)).not.toContain('peer_left');
+  beforeAll(async () => {
+    hosts = Hosts.open(6);
+    opened.defer(() => hosts.close());
+    // One after the other: a node that starts may keep the others from their heartbeats.
+    for (const first of [0, 2, 4]) rooms.push(await openRoom(first));
   });
+  afterAll(() => opened.disposeAsync());
 
-  test('one cannot reach Redis for 10 s: to the other it has gone, and is there again after it', async () => {
-    hosts.setRedisLink(0, 'down');
-    expect(await bob.next('peer_left')).toMatchObject({ peer: 'alice' });
-    await sleep(6000);
-    const from = bob.messages.length;
-    hosts.setRedisLink(0, 'up');
-    expect(await bob.next('peer_joined', from)).toMatchObject({ peer: 'alice' });
-    await eventually('sound', () => both(isHeardWell));
-    expect(typesOf(alice)).not.toContain('peer_left');
-  });
+  test.concurrent(
+    'the link between them is cut for 10 s: silence, nobody leaves, and sound again after it',
+    async () => {
+      const { alice, bob, both } = rooms[0]!;
+      hosts.setNodesLink(0, 1, 'down');
+      const cutMs = performance.now();
+      await eventually('silence', () => both(isSilent));
+      await sleep(cutMs + 10_000 - performance.now());
+      hosts.setNodesLink(0, 1, 'up');
+      await eventually('sound', () => both(isHeardWell));
+      expect(typesOf(alice)).not.toContain('peer_left');
+      expect(typesOf(bob)).not.toContain('peer_left');
+    },
+  );
 
-  test('all packets between one and Redis are lost for 30 s: its peer is there again within 8 s, not when TCP tries again', async () => {
-    hosts.setRedisLoss(0, 'all');
-    const cutMs = performance.now();
-    expect(await bob.next('peer_left')).toMatchObject({ peer: 'alice' });
-    const slowness = await watchSlowness();
-    // TCP has tried after 27 s, and will again after 53 s.
-    await sleep(cutMs + 30_000 - performance.now());
-    const from = bob.messages.length;
-    const backMs = performance.now();
-    hosts.setRedisLoss(0, 'none');
-    expect(await bob.next('peer_joined', from, 60_000)).toMatchObject({ peer: 'alice' });
-    expect(performance.now() - backMs).toBeLessThan(8000 * (await slowness()));
-    await eventually('sound', () => both(isHeardWell));
-    expect(typesOf(alice)).not.toContain('peer_left');
-  });
+  test.concurrent(
+    'one cannot reach Redis for 10 s: to the other it has gone, and is there again after it',
+    async () => {
+      const { alice, bob, both } = rooms[1]!;
+      hosts.setRedisLink(2, 'down');
+      expect(await bob.next('peer_left')).toMatchObject({ peer: 'alice' });
+      await sleep(6000);
+      const from = bob.messages.length;
+      hosts.setRedisLink(2, 'up');
+      expect(await bob.next('peer_joined', from)).toMatchObject({ peer: 'alice' });
+      await eventually('sound', () => both(isHeardWell));
+      expect(typesOf(alice)).not.toContain('peer_left');
+    },
+  );
+
+  test.concurrent(
+    'all packets between one and Redis are lost for 30 s: its peer is there again within 8 s, not when TCP tries again',
+    async () => {
+      const { alice, bob, both } = rooms[2]!;
+      hosts.setRedisLoss(4, 'all');
+      const cutMs = performance.now();
+      expect(await bob.next('peer_left')).toMatchObject({ peer: 'alice' });
+      // TCP has tried after 27 s, and will again after 53 s. The other tests have ended by then.
+      await sleep(cutMs + 30_000 - performance.now());
+      const slowness = await watchSlowness();
+      const from = bob.messages.length;
+      const backMs = performance.now();
+      hosts.setRedisLoss(4, 'none');
+      expect(await bob.next('peer_joined', from, 60_000)).toMatchObject({ peer: 'alice' });
+      expect(performance.now() - backMs).toBeLessThan(8000 * (await slowness()));
+      await eventually('sound', () => both(isHeardWell));
+      expect(typesOf(alice)).not.toContain('peer_left');
+    },
+  );
 });
