@@ -17,6 +17,8 @@ import { Wire } from './wire.ts';
 const FLOW_REPORT_MS = 2500;
 /** Time after which a change without an answer counts as done, ms: the gateway gives one up after 10 s. */
 const CHANGE_TIMEOUT_MS = 15_000;
+/** Minimum time for which a change must have looked for a path before the network is to blame for its failure, ms. On a good network a path takes a tenth of it. */
+const SEARCHED_MS = 2500;
 
 /** One stay in a room: its peers, its speakers, and the audio, which continues while there is no connection. */
 export class Room {
@@ -143,7 +145,8 @@ export class Room {
 
   /**
    * Changes the transport of the audio. The old one carries it until the new one does. Resolves also if the gateway reports nothing for 15 s.
-   * @throws {RequestError} if the gateway refuses, nothing came over the new transport, or the room is left (`left`)
+   * @throws {RequestError} if the gateway refuses, no path was found (`no_path`), nothing came over the new transport for another reason
+   *   (`media_lost`), or the room is left (`left`)
    */
   async change(transport: Transport, openAudio: OpenAudio): Promise<void> {
     const joined = await askForPlace(this.#wire.request, this.name, transport);
@@ -382,7 +385,10 @@ export class Room {
 
   /** Handles the failure of a change in the gateway, after its `joined`. */
   #changeFailedThere({ code, message }: { code: string; message: string }): void {
-    const wasChanging = this.#endChange(new RequestError(code, message, true));
+    // A gateway that answered late, or whose media worker died, says nothing about the network.
+    const isPathless = (this.#next?.audio.searchedMs ?? 0) >= SEARCHED_MS;
+    const reason = new RequestError(isPathless ? 'no_path' : code, message, true);
+    const wasChanging = this.#endChange(reason);
     if (!wasChanging && code === 'media_lost' && !this.#hasGivenUp) {
       // The gateway still has the client on the transport that it had before it joined this room.
       this.#transportThere = this.#audio.transport === 'webrtc' ? 'websocket' : 'webrtc';

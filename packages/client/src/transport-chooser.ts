@@ -33,11 +33,10 @@ export type TransportMemory = {
 };
 
 /**
- * Reason why a change of the transport failed. `no_audio`: no audio arrived over the new transport, probably because of the network;
- * `interrupted`: the room was left or the connection was lost, which says nothing about the transport; `refused`: the browser or the
- * gateway cannot use it.
+ * Reason why a change of the transport failed. `no_path`: the network let no packets through; `interrupted`: the room was left or the
+ * connection was lost, which says nothing about the transport; `refused`: the browser or the gateway cannot use it, or not now.
  */
-export type ChangeFault = 'no_audio' | 'interrupted' | 'refused';
+export type ChangeFault = 'no_path' | 'interrupted' | 'refused';
 
 /**
  * Chooses the transport: the preferred one, the other one while the preferred one does not work, and the preferred one again when it may
@@ -162,7 +161,7 @@ export class TransportChooser {
     if (transport === this.#preferred) {
       // `onNetwork` has set the preferred transport for the next joins, but it has just failed.
       if (this.#other && cause !== 'interrupted') this.#present = this.#other;
-      if (cause === 'no_audio' && this.#prefersWebRtc) {
+      if (cause === 'no_path' && this.#prefersWebRtc) {
         this.#memory.setBlocked(this.#network, true);
       }
       return this.#waitFrom(nowMs);

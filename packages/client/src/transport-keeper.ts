@@ -9,8 +9,6 @@ import type { ChangeFault, TransportChooser } from './transport-chooser.ts';
 
 /** Interval at which the state of the audio is checked, ms. */
 const LOOK_EVERY_MS = 250;
-/** Codes of a change that was given up because no audio arrived over the new transport: by the gateway, and by this client. */
-const NO_AUDIO_CODES: ReadonlySet<string> = new Set(['media_lost', 'no_path']);
 /** Codes of a change whose room was left meanwhile, or whose connection was lost. */
 const INTERRUPTED_CODES: ReadonlySet<string> = new Set([
   'left',
@@ -94,6 +92,6 @@ export class TransportKeeper {
 
 function faultOf(error: unknown): ChangeFault {
   const code = error instanceof RequestError ? error.code : '';
-  if (NO_AUDIO_CODES.has(code)) return 'no_audio';
+  if (code === 'no_path') return 'no_path';
   return INTERRUPTED_CODES.has(code) ? 'interrupted' : 'refused';
 }

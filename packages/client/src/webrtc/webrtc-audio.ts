@@ -42,6 +42,8 @@ export class WebRtcAudio implements RoomAudio {
   readonly #broken = new Set<types.Transport>();
   /** Transports whose `connect_transport` request has no answer yet. */
   readonly #connecting = new Set<types.Transport>();
+  /** Times of the answers to `connect_transport`, ms of `performance.now()`. */
+  readonly #answeredMs = new Map<types.Transport, number>();
   readonly #opened: Promise<void>;
   #consuming: Promise<void>;
   #speaking: Promise<void>;
@@ -89,6 +91,14 @@ export class WebRtcAudio implements RoomAudio {
       (transport) => transport && !['new', 'connected'].includes(transport.connectionState),
     );
     return this.#connecting.size > 0 && !isSearching;
+  }
+
+  get searchedMs(): number {
+    const nowMs = performance.now();
+    const searched = [...this.#answeredMs].map(([{ connectionState }, answeredMs]) =>
+      connectionState === 'connected' ? 0 : nowMs - answeredMs,
+    );
+    return Math.max(0, ...searched);
   }
 
   /** Resolves when the transports exist. @throws if the browser cannot do what the room needs */
@@ -288,6 +298,7 @@ export class WebRtcAudio implements RoomAudio {
       })
         .finally(() => this.#connecting.delete(transport))
         .then(() => {
+          this.#answeredMs.set(transport, performance.now());
           search();
           resolve();
         }, reject);

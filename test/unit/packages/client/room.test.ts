@@ -315,6 +315,7 @@ function changing() {
   const next = {
     transport: 'webrtc',
     hasPath: true,
+    searchedMs: 0,
     opened: () => Promise.resolve(),
     prove: () => Promise.resolve(),
     applySettings: () => Promise.resolve(),
@@ -333,7 +334,7 @@ function changing() {
     next.hasPath = hasPath;
     pathChanged!();
   };
-  return { ...opened, changed, connect };
+  return { ...opened, changed, connect, next };
 }
 
 test('audio that another transport takes over is hurried once that is connected, and retired when it has', async () => {
@@ -351,18 +352,32 @@ test('audio that another transport takes over is hurried once that is connected,
   expect(ends).toEqual(['steady', 'hurry', 'retire', 'close']);
 });
 
+const NOT_CHANGED = {
+  type: 'error',
+  code: 'media_lost',
+  message: 'No.',
+  retryable: true,
+  reply_to: '1',
+} as const;
+
 test.each([
-  [
-    'the gateway ends',
-    (room: Room) =>
-      room.receive({
-        type: 'error',
-        code: 'media_lost',
-        message: 'No.',
-        retryable: true,
-        reply_to: '1',
-      }),
-  ],
+  { searchedMs: 9000, code: 'no_path' },
+  // The gateway refused to connect the transports for most of the time.
+  { searchedMs: 1000, code: 'media_lost' },
+])(
+  'a change that looked for a path for $searchedMs ms of its 10 s fails by $code',
+  async ({ searchedMs, code }) => {
+    const { room, changed, connect, next } = changing();
+    const failed = changed.catch((error: unknown) => error);
+    await connect(false);
+    next.searchedMs = searchedMs;
+    room.receive(NOT_CHANGED);
+    expect(await failed).toMatchObject({ code });
+  },
+);
+
+test.each([
+  ['the gateway ends', (room: Room) => room.receive(NOT_CHANGED)],
   ['a lost connection ends', (room: Room) => void room.suspend()],
 ])('audio is hurried no longer when %s the change', async (_, end) => {
   const { room, ends, changed, connect } = changing();

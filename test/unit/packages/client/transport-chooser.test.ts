@@ -60,7 +60,7 @@ test('back to WebRTC after a minute; if that fails, ever more seldom', () => {
   for (let ms = 0; ms < 120 * MINUTE_MS; ms += 500) {
     if (chooser.next(OVER_WEBSOCKET, ms) === undefined) continue;
     attempts.push(ms / MINUTE_MS);
-    chooser.failed('webrtc', ms, 'no_audio');
+    chooser.failed('webrtc', ms, 'no_path');
   }
   expect(attempts).toEqual([1, 3, 7, 15, 31, 61, 91]);
 });
@@ -157,13 +157,13 @@ test('a client that resumes over another network tries WebRTC again', () => {
   chooser.onNetwork(OFFICE, 1000);
   expect(chooser.next(OVER_WEBSOCKET, 1000)).toBe('webrtc');
   // If that fails, it is put off as any other attempt.
-  chooser.failed('webrtc', 2000, 'no_audio');
+  chooser.failed('webrtc', 2000, 'no_path');
   expect(chooser.next(OVER_WEBSOCKET, 2000 + MINUTE_MS - 1)).toBeUndefined();
   expect(chooser.next(OVER_WEBSOCKET, 2000 + MINUTE_MS)).toBe('webrtc');
 });
 
 test.each([
-  ['no_audio', 'websocket', true],
+  ['no_path', 'websocket', true],
   ['refused', 'websocket', false],
   // The room was left meanwhile, for instance.
   ['interrupted', 'webrtc', false],

@@ -141,6 +141,24 @@ test('a transport whose connection the gateway has not answered has no path', as
   await vi.waitFor(() => expect(searches).toBe(1), { timeout: 10_000 });
 });
 
+test('a path is looked for from the answer of the gateway on, until it is found', async () => {
+  const now = vi.spyOn(performance, 'now').mockReturnValue(0);
+  onTestFinished(() => now.mockRestore());
+  await openAudio(trackIn('live'));
+  const answered = Promise.withResolvers<object>();
+  request = () => answered.promise;
+  const connected = connect();
+  now.mockReturnValue(9000);
+  expect(audio.searchedMs).toBe(0);
+  answered.resolve({});
+  await connected;
+  transports[1]!.connectionState = 'connecting';
+  now.mockReturnValue(12_000);
+  expect(audio.searchedMs).toBe(3000);
+  transports[1]!.connectionState = 'connected';
+  expect(audio.searchedMs).toBe(0);
+});
+
 test('a client that may not publish proves WebRTC by hearing, also with a microphone', async () => {
   await openAudio(trackIn('live'));
   answer.reject(new RequestError('forbidden', 'The token does not allow publishing.', false));
