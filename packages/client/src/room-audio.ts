@@ -74,6 +74,8 @@ export interface RoomAudio {
   readonly hasPath: boolean;
   /** True while a path is missing that is not looked for yet, because the gateway has not answered the request for it; absent if the transport sends none. */
   readonly isAskingForPath?: boolean;
+  /** True while the gateway has not answered a request for the audio of a peer; absent if the transport sends none. */
+  readonly isAskingForAudio?: boolean;
   /** Time for which a path has been looked for that is missing, ms: not before the gateway has answered the request for it; absent if the transport sends none. */
   readonly searchedMs?: number;
   /** Recorded audio since the last packet that was sent; undefined if there is none, or the transport does not tell. */

@@ -44,6 +44,8 @@ export class WebRtcAudio implements RoomAudio {
   readonly #connecting = new Set<types.Transport>();
   /** Times of the answers to `connect_transport`, ms of `performance.now()`. */
   readonly #answeredMs = new Map<types.Transport, number>();
+  /** Number of `resume_consumer` requests that have no answer yet. */
+  #resuming = 0;
   readonly #opened: Promise<void>;
   #consuming: Promise<void>;
   #speaking: Promise<void>;
@@ -91,6 +93,10 @@ export class WebRtcAudio implements RoomAudio {
       (transport) => transport && !['new', 'connected'].includes(transport.connectionState),
     );
     return this.#connecting.size > 0 && !isSearching;
+  }
+
+  get isAskingForAudio(): boolean {
+    return this.#resuming > 0;
   }
 
   get searchedMs(): number {
@@ -360,13 +366,23 @@ export class WebRtcAudio implements RoomAudio {
       this.#playback.add(id, peer, consumer.track, this.#gainOf(peer));
       this.#handlers.trackChanged(peer);
       // Not awaited: the next consumer must not wait for this round trip.
-      this.#request({ type: 'resume_consumer', consumer_id: id }).catch((error: unknown) => {
-        if (this.#consumers.has(id)) this.#handlers.fault(cannotHear(peer, error));
-      });
+      void this.#askForAudio(id, peer);
     } catch (error) {
       if (unwanted()) return;
       this.#announced.delete(id);
       this.#handlers.fault(cannotHear(peer, error));
+    }
+  }
+
+  /** Asks for the audio of a consumer. Never rejects: a refusal is a fault. */
+  async #askForAudio(id: string, peer: string): Promise<void> {
+    this.#resuming += 1;
+    try {
+      await this.#request({ type: 'resume_consumer', consumer_id: id });
+    } catch (error) {
+      if (this.#consumers.has(id)) this.#handlers.fault(cannotHear(peer, error));
+    } finally {
+      this.#resuming -= 1;
     }
   }
 

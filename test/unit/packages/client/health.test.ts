@@ -15,6 +15,7 @@ function openWatch(transport: RoomAudio['transport'] = 'webrtc') {
     transport,
     hasPath: true,
     isAskingForPath: false,
+    isAskingForAudio: false,
     isPathBroken: false,
     isStopped: false,
     isPlaybackBlocked: false,
@@ -146,6 +147,16 @@ test('statistics that cannot be had are not counted, and change nothing else', a
     hear();
   };
   expect(await until(4000, flows)).toMatchObject({ isBroken: false, isOneWay: false });
+});
+
+test('audio that the gateway has not agreed to send is missed in words, and is no reason to leave WebRTC', async () => {
+  const { watch, sound, around, until, hear } = openWatch();
+  around.areOthersSpeaking = true;
+  sound.isAskingForAudio = true;
+  expect(await until(5000, hear)).toMatchObject({ isOneWay: false });
+  expect(watch.trouble).toContain('You do not hear the others');
+  sound.isAskingForAudio = false;
+  expect(await until(5250, hear)).toMatchObject({ isOneWay: true });
 });
 
 test('that nobody hears us is told in words', async () => {

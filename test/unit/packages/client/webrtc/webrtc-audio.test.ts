@@ -244,7 +244,10 @@ test('a peer that the gateway refuses to send for now is heard later', async () 
   await openAudio(trackIn('live'));
   const types = refuseTwice('resume_consumer');
   audio.receive({ type: 'new_consumer', ...BOB } as unknown as ServerMessage);
+  await vi.advanceTimersByTimeAsync(100);
+  expect(audio.isAskingForAudio).toBe(true);
   await vi.advanceTimersByTimeAsync(3000);
+  expect(audio.isAskingForAudio).toBe(false);
   expect(types).toEqual(Array(3).fill('resume_consumer'));
   expect(faults).toEqual([]);
 });
