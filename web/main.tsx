@@ -82,7 +82,7 @@ async function enter(entry: Entry): Promise<void> {
   page.showProgress(entry.invite === '' ? 'Connecting…' : 'Redeeming the invitation…');
   try {
     const { redeemInvite, Visit: VisitOfRoom } = await loadProgram();
-    const recalled = entry.invite === '' ? undefined : recallGuest(entry);
+    const recalled = entry.invite === '' ? undefined : await recallGuest(entry);
     let guest = recalled;
     if (entry.invite !== '') {
       guest ??= await redeemInvite(entry.invite, entry.peer);

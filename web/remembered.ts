@@ -38,20 +38,42 @@ type KeptGuest = Guest & { invite: string; name: string };
 
 /**
  * Guest of this tab. The storage holds it only while the page is hidden or not open: browsers copy the storage into a
- * duplicated tab, and the same guest there would end the connection of this one.
+ * duplicated tab, and the same guest there would end the connection of this one. A tab that is duplicated while it is hidden
+ * holds the lock of its guest (`claim`).
  */
 let guestOfTab: KeptGuest | null = null;
+/** Peer whose lock this page holds. */
+let claimedPeer: string | undefined;
 
 /** Keeps the guest for which an invitation was exchanged, so that neither another visit nor a reload makes another peer. */
 export function rememberGuest({ invite, peer: name }: Entry, guest: Guest): void {
   guestOfTab = { ...guest, invite, name };
+  void claim(guest.peer);
   if (document.hidden) storeGuest();
 }
 
-/** Returns the guest of this tab, if its token is still valid and invitation and name are the same. */
-export function recallGuest({ invite, peer }: Entry): Guest | undefined {
-  if (guestOfTab?.invite !== invite || guestOfTab.name !== peer) return undefined;
-  return guestOfTab.expiresAtMs > Date.now() ? guestOfTab : undefined;
+/** Returns the guest of this tab, if its token is still valid, invitation and name are the same, and no other tab has it. */
+export async function recallGuest({ invite, peer }: Entry): Promise<Guest | undefined> {
+  const guest = guestOfTab;
+  if (guest?.invite !== invite || guest.name !== peer) return undefined;
+  if (guest.expiresAtMs <= Date.now()) return undefined;
+  return (await claim(guest.peer)) ? guest : undefined;
+}
+
+/** Takes the lock of a guest for as long as the page is open. @returns false if another page of this browser holds it */
+function claim(peer: string): Promise<boolean> {
+  // Browsers have no locks on pages over plain HTTP.
+  const { locks }: { locks?: LockManager } = navigator;
+  if (!locks || peer === claimedPeer) return Promise.resolve(true);
+  return new Promise((resolve) => {
+    const hold = (lock: Lock | null) => {
+      if (lock) claimedPeer = peer;
+      resolve(lock !== null);
+      return lock && new Promise(() => undefined);
+    };
+    // Fails only if the page ends meanwhile, or may not use the storage.
+    locks.request(`partyline ${peer}`, { ifAvailable: true }, hold).catch(() => resolve(true));
+  });
 }
 
 /** Forgets the guest of this tab, because the gateway refuses it. */

@@ -91,9 +91,13 @@ test('Invite: the link lets others in by their name alone, and a reload keeps it
   expect((await guest.names())[0]).toBe(name);
 
   // A tab that gets a copy of the storage, as a duplicate does, is another peer, and takes nobody's
-  // place.
+  // place; also while the page is hidden, when the storage has the guest.
   const opened = guest.page.waitForEvent('popup');
-  await guest.page.evaluate(() => void window.open(location.href));
+  await guest.page.evaluate(() => {
+    Object.defineProperty(document, 'hidden', { value: true });
+    document.dispatchEvent(new Event('visibilitychange'));
+    window.open(location.href);
+  });
   const duplicate = await opened;
   await duplicate.fill('#peer', 'Grace');
   await duplicate.click('#join');
