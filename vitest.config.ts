@@ -135,6 +135,7 @@ const SIMULATIONS = [
 
 /** Tests that replace modules before they are loaded (`vi.mock`): each has a worker of its own, the others share theirs. */
 const MOCKING = [
+  'packages/client/invited-guest',
   'packages/client/load-audio',
   'packages/client/muting',
   'packages/client/session',

@@ -45,6 +45,7 @@ const SCENARIOS = [
 
 /** Tests of the whole project, or of a whole package. */
 const OF_ALL = [
+  'examples/page/page',
   'kept-names',
   'layers',
   'layout',
