@@ -70,6 +70,14 @@ function closeKindOf(closeCode: number): CloseKind | undefined {
   return OTHER_CLOSES[closeCode];
 }
 
+/** Reason of a client that the caller has closed. */
+export const CLOSED_HERE: CloseReason = {
+  code: 'closed',
+  closeCode: 1000,
+  message: 'The connection was closed here.',
+  retryable: false,
+};
+
 /** Returns the reason for a close code that came without an `error` message before it. Unknown codes are final. */
 export function reasonForCloseCode(closeCode: number, reason = ''): CloseReason {
   const kind = closeKindOf(closeCode) ?? {

@@ -15,7 +15,7 @@ import {
 } from './phase.ts';
 import { askForPlace, leavePlace, leaveQuietly } from './place-requests.ts';
 import { faultOf, isRepeated, noteBack, noteJoined, noteLost } from './rejoin.ts';
-import type { CloseReason } from './retry.ts';
+import { CLOSED_HERE, type CloseReason } from './retry.ts';
 import type { Joined, OpenAudio } from './room-parts.ts';
 import { Room } from './room.ts';
 import { type Resumption, type SessionParts, UNTOLD } from './session-parts.ts';
@@ -111,8 +111,7 @@ export class Session {
 
   close(): void {
     this.#reconnector.close();
-    const message = 'The connection was closed here.';
-    this.#end({ code: 'closed', closeCode: 1000, message, retryable: false });
+    this.#end(CLOSED_HERE);
   }
 
   /**
@@ -159,8 +158,9 @@ export class Session {
     else if (mute !== undefined) this.#hearMute(mute);
     this.#resumption = { session_id, resume_token };
     if (room !== LOBBY) return; // we are where we were, and `joined` tells what is there
-    // If another node has the place, this one joins its room before the client can ask for it.
+    // If another node has the place, this one joins its room first. To leave it could lose it.
     const there = resumed ? this.room?.transportThere : undefined;
+    if (there === 'websocket') this.#parts.chooser.startWith(there);
     if (this.#wanted) void this.#join(connection, this.#wanted, undefined, there);
     else this.#enter({ name: 'lobby', connection });
   }

@@ -107,6 +107,11 @@ export class TransportChooser {
     }
   }
 
+  /** Notes the transport by which the gateway has this client: its room is joined by that one again, and the preferred one is tried then. */
+  startWith(transport: Transport): void {
+    if (this.#transports.includes(transport)) this.#present = transport;
+  }
+
   /** Returns the transport to change to now; undefined to stay. */
   next(health: Health, nowMs: number): Transport | undefined {
     if (health.transport !== this.#preferred) {

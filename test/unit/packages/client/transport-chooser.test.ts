@@ -191,10 +191,21 @@ test('on another network nothing is held back because of changes on the one befo
   expect(chooser.next(oneWay, MINUTE_MS + 1000)).toBe('websocket');
 });
 
+test('a client that the gateway has over the WebSocket goes on so on another network, and tries WebRTC at once', () => {
+  const chooser = openChooser();
+  chooser.changed('websocket', 0);
+  chooser.onNetwork(OFFICE, 1000);
+  chooser.startWith('websocket');
+  expect(chooser.present).toBe('websocket');
+  expect(chooser.next(OVER_WEBSOCKET, 1000)).toBe('webrtc');
+});
+
 test('one transport alone is never left', () => {
   for (const transport of ['webrtc', 'websocket'] as const) {
     const chooser = new TransportChooser([transport], memory());
     chooser.onNetwork(HOME, 0);
+    chooser.startWith(transport === 'webrtc' ? 'websocket' : 'webrtc');
+    expect(chooser.present).toBe(transport);
     expect(chooser.areSeveral).toBe(false);
     expect(chooser.giveUpPresent(0)).toBe(false);
     const bad = { ...GOOD, transport, isBroken: true, isOneWay: true };
