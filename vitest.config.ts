@@ -139,6 +139,7 @@ const MOCKING = [
   'packages/client/load-audio',
   'packages/client/muting',
   'packages/client/session',
+  'packages/client/session.any-order',
   'packages/client/session.transports',
   'packages/client/webrtc/webrtc-audio',
   'web/visit',
