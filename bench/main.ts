@@ -15,7 +15,7 @@ import { isDisturbed, type Row } from './row.ts';
 import { writePlots } from './plots.ts';
 import { reportRush } from './rush.ts';
 import { PAUSING, type Scenario, TABLE } from './scenario.ts';
-import { reportSound } from './sound/sound.ts';
+import { reportSound, reportSoundAgainst } from './sound/sound.ts';
 import { reportWebRtc } from './webrtc.ts';
 
 /** Load generator: measures the cost of the gateway, beside the lower bound for the same traffic. */
@@ -55,8 +55,10 @@ function scenariosAgainst({ scenarios, parts }: Options): Scenario[] {
 async function run(options: Options, signal: AbortSignal) {
   pinLoad();
   if (options.against) {
-    const { seconds, against } = options;
-    await reportAgainst(print, scenariosAgainst(options), against, { seconds, signal });
+    const { seconds, against, parts } = options;
+    const isOfSound = parts.length === 1 && parts[0] === 'sound';
+    if (isOfSound) await reportSoundAgainst(print, against.folder, signal);
+    else await reportAgainst(print, scenariosAgainst(options), against, { seconds, signal });
     return;
   }
   for (const part of options.parts) {

@@ -20,7 +20,7 @@ const PARTS = [
 type Part = (typeof PARTS)[number];
 
 /** Values of `--only` beside `--against`. */
-const COMPARED: (string | undefined)[] = [undefined, 'table', 'pauses'];
+const COMPARED: (string | undefined)[] = [undefined, 'table', 'pauses', 'sound'];
 
 export type Options = {
   /** Measurements to make. */
@@ -50,7 +50,7 @@ One row of the table, and nothing else, with any of these:
 For all:
   --seconds T      length of each measured window (4)
   --cpu-prof DIR   write a CPU profile of the gateway to DIR, and measure neither latency nor floor
-  --against DIR    CPU of these rows by turns with the checkout in DIR, and nothing else; with --only, table or pauses
+  --against DIR    CPU of these rows by turns with the checkout in DIR, and nothing else; with --only, table or pauses; with --only sound, how speech is heard in both
   --pairs N        windows of each of the two for a row (7)
   --attack-seconds T  length of each attack (10)
   --rows N-M       of the hostile part only these rows (all, which writes docs/hostile.md)
@@ -85,7 +85,7 @@ export function readOptions(args: string[]): Options {
   const isOne = Object.values(given).some((value) => value !== undefined);
   const isTable = isOne || values['cpu-prof'] !== undefined;
   if (values.against !== undefined && !isOne && !COMPARED.includes(values.only)) {
-    throw new Error('--against measures --only table or pauses, or both');
+    throw new Error('--against measures --only table, pauses or sound, or table and pauses');
   }
   return {
     parts: readParts(isTable ? 'table' : values.only),

@@ -1,11 +1,10 @@
-import type { Codecs } from '../../src/audio/codecs.ts';
 import { decodeLossy } from '../../test/support/decode-lossy.ts';
 import { windowErrors } from '../../test/support/heard-words.ts';
 import { seededRandom } from '../../test/support/random.ts';
 import { SENDERS, sayTrack } from '../../test/support/senders.ts';
-import { SimulatedRoom, soundOf } from '../../test/support/simulated-room.ts';
+import { soundOf } from '../../test/support/simulated-room.ts';
 import { spokenTrack } from '../../test/support/speech.ts';
-import { head, HEARINGS, row } from './setting.ts';
+import { head, HEARINGS, row, type Setting } from './setting.ts';
 
 const LOST_SHARES = [0, 0.05, 0.1, 0.2, 0.3];
 /** Number of packets at the beginning that always arrive, so that all decoders know the stream. */
@@ -17,11 +16,7 @@ const NOTHING = new Float32Array();
  * Measures a browser that loses a share of its packets: the share of windows of its words that sound as sent,
  * and the duration of all audio.
  */
-export async function reportLoss(
-  codecs: Codecs,
-  print: (text: string) => void,
-  signal: AbortSignal,
-): Promise<void> {
+export async function reportLoss({ codecs, openRoom, print, signal }: Setting): Promise<void> {
   const ownColumns = ['libopus: within 3 dB'];
   const columns = HEARINGS.flatMap(({ name }) => [`${name}: within 3 dB`, 'length']);
   print(head('packets lost', 'said', ...ownColumns, ...columns));
@@ -39,7 +34,7 @@ export async function reportLoss(
     ];
     for (const { format, delivery } of HEARINGS) {
       signal.throwIfAborted();
-      const room = new SimulatedRoom(codecs, ['a']);
+      const room = openRoom(['a']);
       const heard = room.listen('x', format, delivery);
       await room.play(came);
       room.mixer.close();

@@ -1,10 +1,16 @@
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { loadCodecs } from '../../src/audio/codecs.ts';
+import { type OpenRoom, SimulatedRoom } from '../../test/support/simulated-room.ts';
 import { reportEntries } from './entries.ts';
 import { reportLoss } from './loss.ts';
-import { reportNoise } from './noise.ts';
-import { reportSwitches } from './switches.ts';
+import { reportNoise, reportPlaces } from './noise.ts';
+import type { Setting } from './setting.ts';
 import { reportSpectrum } from './spectrum.ts';
-import { reportBeginnings } from './words.ts';
+import { reportSwitches } from './switches.ts';
+import { reportBeginnings, reportBeginningsOfFew } from './words.ts';
+
+const CODEC_SETTINGS = { bitrateBps: 32_000, complexity: 5 };
 
 /**
  * Compares spoken words (espeak-ng, sox), as a room in virtual time delivers them, with the sender's own
@@ -16,11 +22,50 @@ export async function reportSound(
   print: (text: string) => void,
   signal: AbortSignal,
 ): Promise<void> {
-  const codecs = await loadCodecs({ bitrateBps: 32_000, complexity: 5 });
-  await reportBeginnings(codecs, print, signal);
-  await reportEntries(codecs, print, signal);
-  await reportSwitches(codecs, print, signal);
-  await reportNoise(codecs, print, signal);
-  await reportLoss(codecs, print, signal);
-  await reportSpectrum(codecs, print, signal);
+  const codecs = await loadCodecs(CODEC_SETTINGS);
+  const openRoom = (speakers: string[]) => new SimulatedRoom(codecs, speakers);
+  const setting: Setting = { codecs, openRoom, print, signal };
+  await reportBeginnings(setting);
+  await reportEntries(setting);
+  await reportSwitches(setting);
+  await reportNoise(setting);
+  await reportPlaces(setting);
+  await reportLoss(setting);
+  await reportSpectrum(setting);
+}
+
+/**
+ * Plays the same packets, which this checkout makes of speech, through the rooms of another checkout and of this one. Virtual time gives the
+ * same result each time, so each measures once.
+ * @param folder of the other checkout, which has `test/support/simulated-room.ts`
+ */
+export async function reportSoundAgainst(
+  print: (text: string) => void,
+  folder: string,
+  signal: AbortSignal,
+): Promise<void> {
+  const codecs = await loadCodecs(CODEC_SETTINGS);
+  const other = await loadOther(folder);
+  for (const [name, openRoom] of [
+    ['The other checkout', other],
+    ['This checkout', (speakers: string[]) => new SimulatedRoom(codecs, speakers)],
+  ] as const) {
+    print(`\n${name}:\n`);
+    const setting: Setting = { codecs, openRoom, print, signal };
+    await reportBeginningsOfFew(setting);
+    await reportSwitches(setting);
+    await reportNoise(setting);
+    await reportLoss(setting);
+  }
+}
+
+/** Returns a function that opens rooms of another checkout, with its own codecs. */
+async function loadOther(folder: string): Promise<OpenRoom> {
+  const load = (path: string): Promise<unknown> => import(pathToFileURL(join(folder, path)).href);
+  const rooms = (await load('test/support/simulated-room.ts')) as {
+    SimulatedRoom: typeof SimulatedRoom;
+  };
+  const loading = (await load('src/audio/codecs.ts')) as { loadCodecs: typeof loadCodecs };
+  const codecs = await loading.loadCodecs(CODEC_SETTINGS);
+  return (speakers) => new rooms.SimulatedRoom(codecs, speakers);
 }

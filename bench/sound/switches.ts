@@ -1,8 +1,7 @@
-import type { Codecs } from '../../src/audio/codecs.ts';
 import { SENDERS, type Sender, sayTrack } from '../../test/support/senders.ts';
 import { musicTrack, spokenTrack, type Track } from '../../test/support/speech.ts';
 import { encodeOnceMore, hearTurns } from '../../test/support/turns.ts';
-import { AS_SAMPLES, AS_SENT, head, row, VOICES } from './setting.ts';
+import { AS_SAMPLES, AS_SENT, head, row, type Setting, shareOver, VOICES } from './setting.ts';
 
 const RUNNING_PAUSE_MS = 60;
 
@@ -11,37 +10,34 @@ const RUNNING_PAUSE_MS = 60;
  * packets to a mix and back. Beside it, the same stream encoded once more in one piece, which is the least
  * loss that a mix causes.
  */
-export async function reportSwitches(
-  codecs: Codecs,
-  print: (text: string) => void,
-  signal: AbortSignal,
-): Promise<void> {
-  print(head('speaker that goes on', 'heard', 'windows', 'off > 1 dB', 'off > 3 dB', 'worst'));
+export async function reportSwitches({ codecs, openRoom, print, signal }: Setting): Promise<void> {
+  const columns = [AS_SAMPLES, AS_SENT].flatMap(({ name }) => [
+    `${name}: windows`,
+    'off > 1 dB',
+    'off > 3 dB',
+    'worst',
+  ]);
+  print(head('speaker that goes on', ...columns, 'encoded once more: off > 1 dB'));
   const speech = await spokenTrack({ voice: VOICES[0]!, pauseMs: RUNNING_PAUSE_MS });
-  const subjects: [string, Sender, Track][] = [SENDERS.pcm, SENDERS.browser, SENDERS.celt].map(
-    (sender): [string, Sender, Track] => [sender.name, sender, speech],
-  );
   const music = await musicTrack({ chords: 24 });
-  subjects.push(
-    ...[SENDERS.pcm, SENDERS.celt].map((sender): [string, Sender, Track] => [
-      `music, ${sender.name}`,
-      sender,
-      music,
-    ]),
-  );
+  const { pcm, browser, celt } = SENDERS;
+  const subjects: [string, Sender, Track][] = [
+    ...[pcm, browser, celt].map((sender): [string, Sender, Track] => [sender.name, sender, speech]),
+    [`music, ${pcm.name}`, pcm, music],
+    [`music, ${celt.name}`, celt, music],
+  ];
   for (const [name, sender, track] of subjects) {
     const said = await sayTrack(codecs, 'a', sender, track);
+    const cells: (string | number)[] = [];
     for (const hearing of [AS_SAMPLES, AS_SENT]) {
       signal.throwIfAborted();
-      print(lineOf(name, hearing.name, await hearTurns(codecs, said, hearing)));
+      cells.push(...cellsOf(await hearTurns(codecs, said, { ...hearing, openRoom })));
     }
-    print(lineOf(name, 'encoded once more', await encodeOnceMore(codecs, said)));
+    print(row(name, ...cells, shareOver(await encodeOnceMore(codecs, said), 1)));
   }
 }
 
-function lineOf(sender: string, heard: string, errors: number[]): string {
-  const shareOver = (db: number) =>
-    `${((100 * errors.filter((error) => Math.abs(error) > db).length) / errors.length).toFixed(2)} %`;
+function cellsOf(errors: number[]): (string | number)[] {
   const worstDb = errors.reduce((worst, error) => Math.max(worst, Math.abs(error)), 0);
-  return row(sender, heard, errors.length, shareOver(1), shareOver(3), `${worstDb.toFixed(1)} dB`);
+  return [errors.length, shareOver(errors, 1), shareOver(errors, 3), `${worstDb.toFixed(1)} dB`];
 }

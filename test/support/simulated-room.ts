@@ -150,6 +150,9 @@ class LateHost extends MixEnginePool {
   }
 }
 
+/** Opens a room of these speakers. */
+export type OpenRoom = (speakers: string[]) => SimulatedRoom;
+
 /** One room, of speakers that send RTP and of those that hear it over a WebSocket. */
 export class SimulatedRoom {
   readonly mixer: RoomMixer;

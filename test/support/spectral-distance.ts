@@ -18,36 +18,51 @@ const WINDOW = Float64Array.from(
 );
 
 /**
- * Log-spectral distance in dB: the root of the mean square difference of the log power spectra, frame by frame (20 ms),
- * and the mean of that. Each word is compared where it is heard.
+ * Returns a function that measures the log-spectral distance in dB between what is heard and what was said: the root of the mean square
+ * difference of the log power spectra, frame by frame (20 ms), and the mean of that. Each word is compared where it is heard, which is
+ * found by the sender's own stream: some encoders change the shape of a sound so much that it is not found by what was said.
  * @param said what went into the chain, at 48 kHz
- * @param words where they stand in it
+ * @param own the sender's own stream, decoded whole
+ * @param words where they stand in `said`
  * @param highestHz above this nothing is compared
- * @returns undefined if a word is not heard
+ * @returns the function returns undefined if a word is not heard
  */
-export function spectralDistance(
+export function distanceMeter(
   said: Float32Array,
-  heard: HeardPiece[],
+  own: Float32Array,
   words: Word[],
   highestHz: number,
-): number | undefined {
-  const timeline = joinPieces(heard);
-  let [sum, count] = [0, 0];
-  for (const word of words) {
-    const off = findWord(said, timeline, word);
-    if (off === undefined) return undefined;
-    const { fromSample, samples } = word;
-    const wordRms = rmsOf(said.subarray(fromSample, fromSample + samples));
-    for (let at = fromSample; at + FRAME_SAMPLES <= fromSample + samples; at += FRAME_SAMPLES) {
-      const frame = said.subarray(at, at + FRAME_SAMPLES);
-      if (20 * Math.log10(rmsOf(frame) / wordRms) < -COUNTED_DB) continue;
-      const from = Math.max(0, at + off);
-      const other = timeline.subarray(from, from + FRAME_SAMPLES);
-      sum += distanceOf(frame, other, wordRms, highestHz);
-      count += 1;
+): (heard: HeardPiece[]) => number | undefined {
+  const lag = lagOf(said, own, words);
+  return (heard) => {
+    const timeline = joinPieces(heard);
+    let [sum, count] = [0, 0];
+    for (const { fromSample, samples } of words) {
+      const off = findWord(own, timeline, { fromSample: fromSample + lag, samples });
+      if (off === undefined) return undefined;
+      const wordRms = rmsOf(said.subarray(fromSample, fromSample + samples));
+      for (let at = fromSample; at + FRAME_SAMPLES <= fromSample + samples; at += FRAME_SAMPLES) {
+        const frame = said.subarray(at, at + FRAME_SAMPLES);
+        if (20 * Math.log10(rmsOf(frame) / wordRms) < -COUNTED_DB) continue;
+        const from = Math.max(0, at + lag + off);
+        const other = timeline.subarray(from, from + FRAME_SAMPLES);
+        sum += distanceOf(frame, other, wordRms, highestHz);
+        count += 1;
+      }
     }
-  }
-  return count > 0 ? sum / count : undefined;
+    return count > 0 ? sum / count : undefined;
+  };
+}
+
+/** Delay of a sender's own stream behind what was said, samples: the median of those of the words that are found in it. */
+function lagOf(said: Float32Array, own: Float32Array, words: Word[]): number {
+  const lags = words
+    .map((word) => findWord(said, own, word))
+    .filter((lag) => lag !== undefined)
+    .toSorted((one, other) => one - other);
+  const lag = lags[lags.length >> 1];
+  if (lag === undefined) throw new Error('no word is found in the stream');
+  return lag;
 }
 
 function distanceOf(

@@ -2,7 +2,7 @@ import type { Codecs } from '../../src/audio/codecs.ts';
 import type { AudioFormat, Delivery } from '../../src/audio/format.ts';
 import { windowErrors } from './heard-words.ts';
 import { SENDERS, sayTrack } from './senders.ts';
-import { type Heard, SimulatedRoom, soundOf } from './simulated-room.ts';
+import { type Heard, type OpenRoom, SimulatedRoom, soundOf } from './simulated-room.ts';
 import { spokenTrack } from './speech.ts';
 
 /** A speaker that goes on while another begins and ends: listeners go over from its packets to a mix, and back. */
@@ -17,16 +17,24 @@ const SPEAKERS = ['a', 'b'];
 
 type Said = Awaited<ReturnType<typeof sayTrack>>;
 
+type Hearing = {
+  format: AudioFormat;
+  delivery?: Delivery;
+  besidePcm?: boolean;
+  openRoom?: OpenRoom;
+};
+
 /** The level errors of the words of one that goes on, in windows of 20 ms ({@link windowErrors}), in dB. */
 export async function hearTurns(
   codecs: Codecs,
   said: Said,
-  hearing: { format: AudioFormat; delivery?: Delivery; besidePcm?: boolean },
+  hearing: Hearing,
   words = MOST_WORDS,
 ): Promise<number[]> {
   const turns = await spokenTrack({ voice: OTHER_VOICE, words, pauseMs: TURNS_PAUSE_MS });
   const other = await sayTrack(codecs, 'b', SENDERS.browser, turns);
-  const room = new SimulatedRoom(codecs, SPEAKERS);
+  const { openRoom = (speakers) => new SimulatedRoom(codecs, speakers) } = hearing;
+  const room = openRoom(SPEAKERS);
   if (hearing.besidePcm) room.listen('y', PCM);
   const heard = room.listen('x', hearing.format, hearing.delivery);
   await room.play(said.arrivals, other.arrivals);

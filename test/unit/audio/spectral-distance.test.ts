@@ -10,7 +10,7 @@ import {
   SENDERS_OF_SAMPLES,
 } from '../../support/senders.ts';
 import { SimulatedRoom, soundOf } from '../../support/simulated-room.ts';
-import { spectralDistance } from '../../support/spectral-distance.ts';
+import { distanceMeter } from '../../support/spectral-distance.ts';
 import { spokenTrack, type Track } from '../../support/speech.ts';
 
 const PCM: AudioFormat = { codec: 'pcm_s16le', rateHz: 48_000, channels: 1 };
@@ -41,8 +41,7 @@ test.each(senders.map((sender): [string, Sender] => [sender.name, sender]))(
     // A listener that joins before the first word is sent packets as they are from the pause after
     // it on.
     const words = track.words.slice(1);
-    const distanceTo = (pieces: Parameters<typeof spectralDistance>[1]) =>
-      spectralDistance(track.sound, pieces, words, sender.highestHz ?? 8000);
+    const distanceTo = distanceMeter(track.sound, reference, words, sender.highestHz ?? 8000);
     const own = distanceTo([{ fromSample: 0, sound: reference }]);
     expect(own).toBeLessThan(12);
     for (const { format, delivery } of HEARINGS) {
@@ -58,8 +57,8 @@ test.each(senders.map((sender): [string, Sender] => [sender.name, sender]))(
 
 test('a sound that is another, or too loud, is far away', () => {
   const louder = track.sound.map((sample) => sample * 2);
-  const far = (sound: Float32Array) =>
-    spectralDistance(track.sound, [{ fromSample: 0, sound }], track.words, 8000);
+  const distanceTo = distanceMeter(track.sound, track.sound, track.words, 8000);
+  const far = (sound: Float32Array) => distanceTo([{ fromSample: 0, sound }]);
   expect(far(track.sound)).toBe(0);
   expect(far(louder)).toBeGreaterThan(4);
   expect(far(track.sound.toReversed())).toBeUndefined();

@@ -83,7 +83,7 @@ test.each([
 ])(
   'a ninth above eight steady noises at %i dBov, who speaks at %i dBov: every word is heard, within 200 ms',
   async (noiseDb, levelDb) => {
-    const errors = await hearOverFans(codecs, noiseDb, 4, levelDb);
+    const errors = await hearOverFans(codecs, noiseDb, { words: 4, levelDb });
     expect(errors.map(({ isMissing }) => isMissing)).toEqual([false, false, false, false]);
     expect(Math.max(...errors.map(({ softMs }) => softMs))).toBeLessThan(40);
   },
