@@ -3,7 +3,10 @@ import { type Codecs, loadCodecs } from '../../../src/audio/codecs.ts';
 import { ActiveSpeakers } from '../../../src/audio/mixing/active-speakers.ts';
 import { LevelMeter } from '../../../src/audio/level-meter.ts';
 import type { OpusDecoder } from '../../../src/audio/opus-codec.ts';
+import { levelsOf, playLevels } from '../../support/places.ts';
+import { SENDERS, sayTrack } from '../../support/senders.ts';
 import { encodeOpus, tone } from '../../support/sound.ts';
+import { spokenTrack } from '../../support/speech.ts';
 
 let codecs: Codecs;
 let soft: Buffer[];
@@ -14,6 +17,8 @@ beforeAll(async () => {
 
 /** Level of a tone with an amplitude of 0.01. */
 const SOFT_LEVEL = 43;
+/** Time for which a speaker counts as talking after its last loud packet, and that by which a decoder and three packets may lengthen it, ms. */
+const SILENT_WITHIN_MS = 500 + 66;
 
 /** A meter, and how many packets it has decoded. */
 async function openMeter() {
@@ -36,6 +41,41 @@ describe('LevelMeter', () => {
     expect(Math.max(...levels.map((level) => Math.abs(level - SOFT_LEVEL)))).toBeLessThanOrEqual(3);
     meter.close();
   });
+
+  test.each([SENDERS.browser, SENDERS.celt, SENDERS.dtx])(
+    'speech as $name, no level is stated: `speaking` tells that of what was said, within 3 dB, and the end of each word within the hold time',
+    async (sender) => {
+      const track = await spokenTrack({ words: 5, pauseMs: 900 });
+      const { arrivals } = await sayTrack(codecs, 'a', sender, track);
+      const { meter } = await openMeter();
+      const measured = arrivals.map(({ packet }) => meter.levelOf(packet.payload, undefined));
+      meter.close();
+      const words = track.words.map(({ fromSample, samples }) => ({
+        fromMs: fromSample / 48,
+        endMs: (fromSample + samples) / 48,
+        loudest: { said: Infinity, measured: Infinity },
+        silentAtMs: Infinity,
+      }));
+      const streams = [
+        { name: 'said', levels: levelsOf(track.sound), fromMs: 0 },
+        { name: 'measured', levels: measured, fromMs: 0 },
+      ] as const;
+      playLevels([...streams], (speakers, ms) => {
+        const word = words.findLast(({ fromMs }) => fromMs <= ms);
+        if (!word) return;
+        const levels = new Map(speakers.levels());
+        for (const { name } of streams) {
+          word.loudest[name] = Math.min(word.loudest[name], levels.get(name) ?? Infinity);
+        }
+        const isSilent = ms > word.endMs && !levels.has('measured');
+        if (isSilent) word.silentAtMs = Math.min(word.silentAtMs, ms);
+      });
+      for (const { endMs, loudest, silentAtMs } of words) {
+        expect(Math.abs(loudest.measured - loudest.said)).toBeLessThanOrEqual(3);
+        expect(silentAtMs - endMs).toBeLessThanOrEqual(SILENT_WITHIN_MS);
+      }
+    },
+  );
 
   test('silence is silence, and what does not decode too', async () => {
     const { meter } = await openMeter();
