@@ -38,8 +38,8 @@ type KeptGuest = Guest & { invite: string; name: string };
 
 /**
  * Guest of this tab. The storage holds it only while the page is hidden or not open: browsers copy the storage into a
- * duplicated tab, and the same guest there would end the connection of this one. A tab that is duplicated while it is hidden
- * holds the lock of its guest (`claim`).
+ * duplicated tab, and the same guest there would end the connection of this one. If a tab is duplicated while it is hidden,
+ * the lock that it holds keeps the duplicate from using its guest (`claim`).
  */
 let guestOfTab: KeptGuest | null = null;
 /** Peer whose lock this page holds. */

@@ -10,18 +10,22 @@ import { askGap, ms, openListeners, REPORT_TIMEOUT_MS, startScript } from './ear
 import type { Row } from './measure-attack.ts';
 import { type CrowdReport, type Moment, MOMENTS, type Places } from './moment.ts';
 
+/** Time before the moment over which the longest gap in quiet is measured, ms. */
 const QUIET_MS = 2000;
-/** Time for packets that are still on their way when all have been told, ms. */
+/** Time after the report of the crowd in which delayed packets still arrive, ms. */
 const AFTER_MS = 500;
 const DRAIN_MS = 60_000;
 
-/** Bounds: of the gap beyond quiet, and of the time until all have been told. A report takes as long as it takes. */
+/**
+ * Maximum of the longest gap beyond that in quiet, ms, and maximum time until all peers have been told, ms. A usage report has no limit
+ * on its time.
+ */
 export const MOMENT_GOALS = { gapMs: 60, toldMs: 3000 };
 
 export const MOMENTS_HEADING =
   '| large moments | longest gap | quiet | loop p99 | all told after | after connecting | |\n| --- | --- | --- | --- | --- | --- | --- |\n';
 
-/** Two peers of one account talk while many of another do the same thing at once: measures what the two hear of it. */
+/** Measures the longest gap that two talking peers of one account hear while many peers of another do the same thing at once. */
 export async function reportMoment(index: number): Promise<Row> {
   const moment = MOMENTS[index]!;
   const { gapMs, quietMs, loopMs, toldMs, offeredAfterMs } = await measure(index);
@@ -70,12 +74,12 @@ async function measure(index: number) {
   await sleep(AFTER_MS);
   const gapMs = await askGap(listeners);
   const { loopDelayP99Ms: loopMs } = await gateway.askProbe();
-  // It would wait for its clients.
+  // A gateway that drains does not end before its clients have left.
   if (isDrain(moment)) gateway.killProcess();
   return { gapMs, quietMs, loopMs, toldMs, offeredAfterMs };
 }
 
-/** Another node, on the core of the load. */
+/** Starts another node of the cluster, on the core of the load. */
 const startBeside = (environment: Record<string, string>) =>
   GatewayProcess.start(CROWD, {
     environment,

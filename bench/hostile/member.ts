@@ -1,7 +1,7 @@
 import { WebSocket } from 'ws';
 import type { TransportDescription } from '../../packages/canary/src/messages.ts';
 
-/** Interval between two looks at a condition that the crowd waits for, ms. */
+/** Interval at which a condition that the crowd waits for is checked, ms. */
 const LOOK_EVERY_MS = 2;
 const TIMEOUT_MS = 25_000;
 
@@ -10,19 +10,19 @@ type Joined = {
   webrtc?: { send_transport: { id: string }; recv_transport: TransportDescription };
 };
 
-/** One peer of a crowd. It mostly counts messages without parsing them, because one process is the whole crowd. */
+/** One peer of a crowd. Counts most messages without parsing them, because one process runs the whole crowd. */
 export class Member {
   readonly peer: string;
   readonly #apiKey: string;
   #socket: WebSocket | undefined;
   /** Session of the newest connection; undefined until its `welcome`. */
   session: { id: string; token: string } | undefined;
-  /** The last `joined` since {@link forget}. */
+  /** Last `joined` message since {@link forget}. */
   joined: Joined | undefined;
-  /** Number of other peers in its room, as it was told. */
+  /** Number of other peers in its room, by the messages that it has received. */
   others = 0;
   hasLeft = false;
-  /** Number of consumers that it was offered, and of those that it has resumed; time of the last offer by `performance.now()`. */
+  /** Number of consumers that were offered, and of those that were resumed; time of the last offer, ms of `performance.now()`. */
   readonly consumers = { offered: 0, resumed: 0, offeredAtMs: 0 };
   onJoined = () => {};
   onTransportConnected = () => {};
@@ -45,13 +45,13 @@ export class Member {
     this.#socket = socket;
     this.session = undefined;
     socket.on('message', (data: Buffer, isBinary) => {
-      // The connection before may still receive `replaced`.
+      // The previous connection may still receive the error `replaced`.
       if (!isBinary && this.#socket === socket) this.#receive(data);
     });
     socket.on('close', () => {
       if (this.#socket === socket) this.onClose();
     });
-    // 'close' follows.
+    // Without a listener, an error would end the process. `close` always follows.
     socket.on('error', () => {});
   }
 
@@ -59,7 +59,7 @@ export class Member {
     this.#socket?.send(JSON.stringify(message));
   }
 
-  /** Forgets what it was told so far. */
+  /** Forgets everything that it was told about its room. */
   forget(): void {
     this.joined = undefined;
     this.others = 0;
@@ -67,7 +67,7 @@ export class Member {
   }
 
   #receive(data: Buffer): void {
-    // Nearly all messages are of these types.
+    // Nearly all messages have one of these three types.
     if (data.includes('"type":"peer_joined"')) this.others += 1;
     else if (data.includes('"type":"peer_left"')) this.others -= 1;
     else if (data.includes('"type":"consumer_resumed"')) this.consumers.resumed += 1;
@@ -107,7 +107,10 @@ export class Member {
   }
 }
 
-/** Waits until something holds for all of a crowd. */
+/**
+ * Waits until a condition holds for every member.
+ * @param what description of the condition, for the error after {@link TIMEOUT_MS}
+ */
 export async function all(
   members: Member[],
   what: string,

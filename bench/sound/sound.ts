@@ -13,10 +13,10 @@ import { reportBeginnings, reportBeginningsOfFew } from './words.ts';
 const CODEC_SETTINGS = { bitrateBps: 32_000, complexity: 5 };
 
 /**
- * Compares spoken words (espeak-ng, sox), as a room in virtual time delivers them, with the sender's own
- * stream decoded whole: the beginnings of words, words that a listener joins in the middle, a speaker that
- * continues while another begins and ends (also with music), speech beside steady noise, lost packets, and
- * the spectrum of the whole chain.
+ * Reports the sound of a room in virtual time: words of espeak-ng as listeners hear them, compared with the
+ * sender's own stream decoded whole. Tables: beginnings of words; words that a listener joins in the middle;
+ * a speaker (or music) that continues while another begins and ends; speech beside steady noise; places in
+ * the mix; lost packets; the spectrum of the whole chain.
  */
 export async function reportSound(
   print: (text: string) => void,
@@ -35,9 +35,9 @@ export async function reportSound(
 }
 
 /**
- * Plays the same packets, which this checkout makes of speech, through the rooms of another checkout and of this one. Virtual time gives the
- * same result each time, so each measures once.
- * @param folder of the other checkout, which has `test/support/simulated-room.ts`
+ * Reports some of these tables for another checkout and for this one. This checkout encodes the speech, so that both get the same
+ * packets. One run of each is enough, because virtual time gives the same result each time.
+ * @param folder path of the other checkout, which has `test/support/simulated-room.ts`
  */
 export async function reportSoundAgainst(
   print: (text: string) => void,
@@ -59,13 +59,13 @@ export async function reportSoundAgainst(
   }
 }
 
-/** Returns a function that opens rooms of another checkout, with its own codecs. */
+/** Returns a function that opens rooms of another checkout, with the codecs of that checkout. */
 async function loadOther(folder: string): Promise<OpenRoom> {
   const load = (path: string): Promise<unknown> => import(pathToFileURL(join(folder, path)).href);
-  const rooms = (await load('test/support/simulated-room.ts')) as {
+  const roomModule = (await load('test/support/simulated-room.ts')) as {
     SimulatedRoom: typeof SimulatedRoom;
   };
-  const loading = (await load('src/audio/codecs.ts')) as { loadCodecs: typeof loadCodecs };
-  const codecs = await loading.loadCodecs(CODEC_SETTINGS);
-  return (speakers) => new rooms.SimulatedRoom(codecs, speakers);
+  const codecModule = (await load('src/audio/codecs.ts')) as { loadCodecs: typeof loadCodecs };
+  const codecs = await codecModule.loadCodecs(CODEC_SETTINGS);
+  return (speakers) => new roomModule.SimulatedRoom(codecs, speakers);
 }

@@ -3,12 +3,13 @@ import { musicTrack, spokenTrack, type Track } from '../../test/support/speech.t
 import { encodeOnceMore, hearTurns } from '../../test/support/turns.ts';
 import { AS_SAMPLES, AS_SENT, head, row, type Setting, shareOver, VOICES } from './setting.ts';
 
+/** Pause before each word of the speaker that continues, ms: the speaker talks nearly all the time. */
 const RUNNING_PAUSE_MS = 60;
 
 /**
- * Reports the words of a speaker that continues while another begins and ends: listeners change from its
- * packets to a mix and back. Beside it, the same stream encoded once more in one piece, which is the least
- * loss that a mix causes.
+ * Reports the level errors of a speaker that continues while another begins and ends: its listeners change
+ * from its packets to a mix and back. The last column is the same stream encoded once more in one piece, the
+ * least error that a mix can have.
  */
 export async function reportSwitches({ codecs, openRoom, print, signal }: Setting): Promise<void> {
   const columns = [AS_SAMPLES, AS_SENT].flatMap(({ name }) => [
@@ -37,6 +38,7 @@ export async function reportSwitches({ codecs, openRoom, print, signal }: Settin
   }
 }
 
+/** @param errors level errors of windows of 20 ms, dB */
 function cellsOf(errors: number[]): (string | number)[] {
   const worstDb = errors.reduce((worst, error) => Math.max(worst, Math.abs(error)), 0);
   return [errors.length, shareOver(errors, 1), shareOver(errors, 3), `${worstDb.toFixed(1)} dB`];

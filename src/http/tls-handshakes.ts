@@ -23,14 +23,14 @@ export function watchHandshakes(server: Server): () => void {
   };
 }
 
-/** Listener for errors of a connection whose handshake has not begun. They destroy the connection. */
+/** Listener for errors of a connection whose handshake has not begun: Node destroys it, but without a listener the process would end. */
 const ignore = () => {};
 
-const turn = () => new Promise<void>((resolve) => setImmediate(resolve));
+const nextLoopTurn = () => new Promise<void>((resolve) => setImmediate(resolve));
 
 /**
- * Begins handshakes in slices, in turn between the networks of clients: the first messages of 1200 clients that connect at once would
- * block the event loop for 0.2 s.
+ * Begins handshakes in slices, in turn between the networks of clients: otherwise the first messages of 1200 clients that connect at
+ * once would block the event loop for 0.2 s.
  * @param server server whose first `connection` listener begins handshakes
  */
 export function shakeInSlices(
@@ -43,11 +43,12 @@ export function shakeInSlices(
     connection.on('error', ignore);
     slices.add(networkOf(connection.remoteAddress ?? ''), async () => {
       connection.off('error', ignore);
-      // Another listener has refused it, or the client has gone.
+      // Another listener has refused the connection, or the client has closed it.
       if (connection.destroyed) return;
       begin.call(server, connection);
-      // A first message that has come is handled before the next turn of the event loop.
-      await turn();
+      // The task ends once the client's first message, if it has come, has been handled: only a
+      // limited number of one network's tasks are under way at once.
+      await nextLoopTurn();
     });
   });
 }

@@ -1,17 +1,17 @@
 import { readFileSync } from 'node:fs';
 
-/** Parts of a media worker that take memory. */
+/** Numbers of the objects of a media worker that take memory. */
 type WorkerParts = { routers: number; transports: number; consumers: number };
 
 /** Limits of the memory of a media worker, bytes. */
 export type WorkerMemoryLimits = {
-  /** Memory without any part. */
+  /** Allowance for a media worker without such objects. */
   base: number;
-  /** Memory of each part: several times what it was measured to take. */
+  /** Allowance for each object: several times its measured size. */
   router: number;
   transport: number;
   consumer: number;
-  /** Growth after which the reason for it is looked for. */
+  /** Growth from which its cause is searched for. */
   growth: number;
 };
 
@@ -25,26 +25,31 @@ export const WORKER_MEMORY: WorkerMemoryLimits = {
   growth: 16 * MIB,
 };
 
-/** Judgement on the memory of a media worker; `grows`: its clients must be looked at; `exceeded`: it must be ended. */
+/**
+ * Verdict on the memory of a media worker. `grows`: its transports must be checked, because one may be the cause; `exceeded`: the
+ * process must be killed.
+ */
 type Verdict = 'usual' | 'grows' | 'exceeded';
 
 /** Watches the resident memory of a media worker. Pure: the caller passes the time. */
 export class WorkerMemory {
   readonly #limits: WorkerMemoryLimits;
   readonly #watchForMs: number;
+  /** Least memory since the last growth that counted, bytes. */
   #leastBytes = Infinity;
   #watchUntilMs = -Infinity;
 
-  /** @param watchForMs time for which the reason for a growth is looked for */
+  /** @param watchForMs time after a growth for which the verdict is `grows`, ms */
   constructor(watchForMs: number, limits: WorkerMemoryLimits = WORKER_MEMORY) {
     this.#watchForMs = watchForMs;
     this.#limits = limits;
   }
 
+  /** @param bytes resident memory of the media worker */
   judge(bytes: number, { routers, transports, consumers }: WorkerParts, nowMs: number): Verdict {
     const { base, router, transport, consumer, growth } = this.#limits;
-    const most = base + routers * router + transports * transport + consumers * consumer;
-    if (bytes > most) return 'exceeded';
+    const maxBytes = base + routers * router + transports * transport + consumers * consumer;
+    if (bytes > maxBytes) return 'exceeded';
     if (bytes - this.#leastBytes >= growth) {
       this.#watchUntilMs = nowMs + this.#watchForMs;
       this.#leastBytes = bytes;
@@ -54,7 +59,7 @@ export class WorkerMemory {
   }
 }
 
-/** Returns the resident memory of a process, bytes; undefined if it has ended, or no descriptor is left to read it. */
+/** Returns the resident memory of a process, bytes; undefined if it has ended, or this process is out of file descriptors. */
 export function residentBytesOf(pid: number): number | undefined {
   try {
     const status = readFileSync(`/proc/${pid}/status`, 'latin1');

@@ -1,4 +1,4 @@
-/** WebRTC shapes as they travel on the wire: mediasoup's own, and the browser's RTCIceServer. */
+/** WebRTC types that are part of the protocol: those of mediasoup, and {@link IceServer}. */
 export type {
   DtlsParameters,
   IceCandidate,
@@ -8,5 +8,5 @@ export type {
   SrtpParameters,
 } from 'mediasoup/types';
 
-/** A TURN server that a browser may use; RTCIceServer of the WebRTC API. */
+/** TURN server that a browser may use: an RTCIceServer of the WebRTC API. */
 export type IceServer = { urls: string[]; username: string; credential: string };

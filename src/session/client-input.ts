@@ -18,7 +18,10 @@ import { bytesPerSecondOf } from './audio-budget.ts';
  * and a slow join.
  */
 const MAX_HELD_SECONDS = 3;
-/** Minimum of the limit on held bytes: a format of a low bit rate may come in large messages, or in one every 2 ms. */
+/**
+ * Minimum of the limit on held bytes: audio of a low bit rate may come in large messages, or in a short one every 2 ms, each of which
+ * counts for more than its length (`HeldAudio`).
+ */
 const MIN_MAX_HELD_BYTES = 256 * 1024;
 
 /** Number of changes of room or mute that are kept: more than the mutes and unmutes that `Uplink` tells apart. */

@@ -15,8 +15,9 @@ import type { ReadControl } from './read-gate.ts';
 const SLICE_MS = 4;
 
 /**
- * Maximum of one read of TCP, and of a TLS record, bytes: if a chunk has this size, more data probably waits in the kernel. A chunk is
- * handled at once, whatever is in it, and 64 KB of messages of three bytes would take 60 ms.
+ * Maximum length of one read of TCP, and of a TLS record, bytes: behind a chunk of this length, more data probably waits in the kernel.
+ * A chunk is handled in one piece, however many messages it has: reads of 64 KB, full of messages of three bytes, would take 60 ms
+ * each.
  */
 const FULL_CHUNK_BYTES = 16 * 1024;
 
@@ -112,7 +113,7 @@ export class FairScheduler {
     else this.#time.note(this, false);
   }
 
-  /** Returns true if the slice is over: a piece of work that can be divided then leaves the rest for its next turn. */
+  /** Returns true if the slice is over: work that can be divided then leaves the rest for the account's next turn. */
   isSliceOver(): boolean {
     const nowMs = this.#now();
     if (this.#sliceAtMs === undefined) {
@@ -128,8 +129,8 @@ export class FairScheduler {
 const TURN_BYTES = 64 * 1024;
 
 /**
- * Handles a client's data in turn with that of others: in each turn of the event loop, the bytes of one read of TCP, or more if they
- * had to wait. By default, Node reads up to 2 MB of each client in one turn, which is tens of thousands of messages.
+ * Handles a client's data in turn with that of others: in each turn of the event loop, the bytes of one read of TCP, or up to about
+ * {@link TURN_BYTES} if they had to wait. By default, Node reads up to 2 MB of each client in one turn: tens of thousands of messages.
  * @param stream stream from which `socket` reads
  * @param gate pauses the reading
  * @returns a function that handles all data received so far
@@ -179,8 +180,8 @@ export function readInTurns(
   };
   stream.off('data', handle);
   stream.on('data', onData);
-  // When a connection breaks, ws parses at once all that a paused stream still holds: up to 64 KB
-  // of each of hundreds of clients that vanish together.
+  // Drops the data that a paused stream still holds when its connection breaks: ws would parse it
+  // at once, up to 64 KB for each of hundreds of clients that vanish together.
   stream.prependListener('close', () => {
     stream.off('data', onData);
     while (stream.read() !== null);

@@ -2,15 +2,15 @@ import { PartylineError } from '../protocol/errors.ts';
 import type { WebRtcPeer } from '../rooms/webrtc-peer.ts';
 import type { WebSocketPeer } from '../rooms/websocket-peer.ts';
 
-/** A peer of a room, by either of its ways. */
+/** Peer in a room, over WebSocket or WebRTC. */
 export type RoomPeer = WebSocketPeer | WebRtcPeer;
 
-/** A peer and its new way. */
+/** Old and new way of one client into its room. */
 export type Ways =
   { before: WebSocketPeer; after: WebRtcPeer } | { before: WebRtcPeer; after: WebSocketPeer };
 
 export type WayChangeEvents = {
-  /** Called when the new way can be used, and the client must be told. */
+  /** Called when the new way is ready; tells the client. */
   onBegun: () => void;
   /** Called when the new way takes over. */
   onDone: () => void;
@@ -18,14 +18,17 @@ export type WayChangeEvents = {
   onFailed: (fault: PartylineError) => void;
 };
 
-/** Time that browsers need to prepare for the packets of a new consumer, which listeners of the peer get when it produces, ms. */
+/**
+ * Time after a browser's first packet for which it does not take over, ms. The browsers of other peers, which get a consumer when it
+ * produces, prepare for its packets meanwhile.
+ */
 const OTHERS_READY_MS = 150;
-/** Maximum wait for the browser to resume its consumers, once it is heard, before it takes over, ms. */
+/** Maximum time from a browser's first packet until it takes over, ms, even if it has not resumed all of its consumers. */
 const MAX_CONSUMING_MS = 1000;
 
 /**
- * Change of a client's way into its room (docs/protocol.md, section 3): the old way carries its audio in both
- * directions until the first packet comes by the new one. Owns the new way until that takes over.
+ * Change of a client's way into its room (docs/protocol.md, section 3). The old way carries the audio in both
+ * directions until the new one is known to work. Owns the peer of the new way until it takes over.
  */
 export class WayChange {
   readonly #ways: Ways;
@@ -33,14 +36,15 @@ export class WayChange {
   readonly #mayPublish: boolean;
   readonly #events: WayChangeEvents;
   #deadline: NodeJS.Timeout | undefined;
-  /** Runs from the first packet of a browser on. */
+  /** Timer of the takeover, started by a browser's first packet. */
   #takeOver: NodeJS.Timeout | undefined;
   #areOthersReady = false;
+  /** True once the client has been told: its next binary message completes a change to the WebSocket. */
   #isWaiting = false;
   #isOver = false;
 
   /**
-   * @param withinMs maximum time between telling the client and its first packet, ms
+   * @param withinMs maximum time from `onBegun` until the client's first packet, ms
    * @param mayPublish true if the client may send audio
    */
   constructor(
@@ -67,7 +71,7 @@ export class WayChange {
   async begin(): Promise<void> {
     const { before, after } = this.#ways;
     if (after.kind === 'webrtc') {
-      after.prepare({ onChange: () => this.#look(), onLost: () => this.#fail(LOST) });
+      after.prepare({ onChange: () => this.#checkReadiness(), onLost: () => this.#fail(LOST) });
     } else {
       await after.prepare();
     }
@@ -76,7 +80,7 @@ export class WayChange {
     this.#isWaiting = true;
     this.#deadline = setTimeout(() => this.#expire(), this.#withinMs);
     if (after.kind === 'webrtc') after.listen();
-    // Its audio does not come by the old way either.
+    // The client sent no audio by the old way, so none is awaited by the new one.
     else if (before.kind === 'webrtc' && !before.isProducing) this.#finish();
   }
 
@@ -92,7 +96,8 @@ export class WayChange {
     this.#ways.after.close('closed');
   }
 
-  #look(): void {
+  /** Completes the change as soon as the browser is ready. */
+  #checkReadiness(): void {
     const { after } = this.#ways;
     if (this.#isOver || after.kind !== 'webrtc') return;
     const { isHeard, isReceiving, hasConsumers } = after.readiness;
@@ -101,7 +106,7 @@ export class WayChange {
     this.#takeOver ??= setTimeout(() => {
       this.#areOthersReady = true;
       this.#takeOver = setTimeout(() => this.#finish(), MAX_CONSUMING_MS - OTHERS_READY_MS);
-      this.#look();
+      this.#checkReadiness();
     }, OTHERS_READY_MS);
     if (this.#areOthersReady && hasConsumers) this.#finish();
   }

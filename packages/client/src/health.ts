@@ -130,7 +130,8 @@ export class HealthWatch {
       [isDeaf, TROUBLES.deaf],
       [isLate, TROUBLES.opening],
     ]);
-    // While the gateway refuses to send audio, its absence says nothing about the path.
+    // Until the gateway has accepted the request for a peer's audio, missing audio says nothing
+    // about the path.
     const isOneWay = around.isUnheard || (isDeaf && !audio.isAskingForAudio);
     return { transport, pathlessMs, isBroken, isOneWay };
   }

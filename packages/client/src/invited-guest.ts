@@ -2,13 +2,16 @@ import { PartylineClient } from './client.ts';
 import { Microphone } from './microphone.ts';
 import type { ClientOptions, ClientState } from './state.ts';
 
-/** Maximum wait for the answer to an invitation, ms. */
+/** Maximum wait for the gateway's answer when an invitation is redeemed, ms. */
 const REDEEMED_WITHIN_MS = 10_000;
 
-/** Says something to the user. */
+/** Shows a sentence to the user. */
 type Show = (words: string) => void;
 
-/** A user with a microphone and the link of an invitation: everything between a click and a room, for pages that need no more. */
+/**
+ * Visits of a user that has the link of an invitation, for pages that need no more: opens the microphone, redeems the invitation, and
+ * joins the room.
+ */
 export class InvitedGuest {
   readonly #show: Show;
   #isVisiting = false;
@@ -25,8 +28,8 @@ export class InvitedGuest {
   }
 
   /**
-   * Enters the room of an invitation; to be called in the handler of a click. Resolves when the visit is over; never rejects. During a visit
-   * it only plays audio that the browser has blocked until a click: a second click makes no second peer.
+   * Enters the room of an invitation; to be called in the handler of a click. Resolves when the visit is over; never rejects. A call
+   * during a visit makes no second peer; it only resumes playback, which the browser may block until a click.
    * @param link address of the gateway's page, with the invitation in its fragment
    * @param name beginning of the name by which the others know this peer
    */
@@ -36,7 +39,8 @@ export class InvitedGuest {
     let microphone: Microphone | undefined;
     try {
       this.#show('Waiting for the microphone…');
-      // First, because the user may refuse: a peer counts as a connection of the account.
+      // The microphone comes before the peer, which takes one of the account's connections: the
+      // user may refuse it.
       microphone = await Microphone.open();
       const { room, ...options } = await redeem(link, name);
       this.#client = new PartylineClient(options);
@@ -52,7 +56,11 @@ export class InvitedGuest {
   }
 }
 
-/** Joins a room. @returns the reason for which the visit ended @throws {PartylineError} if the room is not joined */
+/**
+ * Joins a room. Resolves when the visit has ended.
+ * @returns the reason why it ended
+ * @throws {PartylineError} if the room is not joined
+ */
 function visit(
   client: PartylineClient,
   room: string,
@@ -90,7 +98,7 @@ function wordsOf(state: ClientState): string {
   return state.trouble === undefined ? place : `${place} ${state.trouble}`;
 }
 
-/** Exchanges an invitation for a peer of its room. @throws {Error} with a sentence for the user */
+/** Exchanges an invitation for the token of a peer in its room. @throws {Error} with a sentence for the user */
 async function redeem(link: string, name?: string): Promise<ClientOptions & { room: string }> {
   const address = parse(link);
   const invite = new URLSearchParams(address?.hash.slice(1)).get('invite');
@@ -110,7 +118,7 @@ async function redeem(link: string, name?: string): Promise<ClientOptions & { ro
   return { room, peer, url: new URL('ws', address), getToken: () => Promise.resolve(token) };
 }
 
-/** Does what `URL.parse` does, which browsers have had since 2024. */
+/** Replaces `URL.parse`, which browsers from before 2024 do not have. */
 function parse(link: string): URL | undefined {
   try {
     return new URL(link);
@@ -119,5 +127,5 @@ function parse(link: string): URL | undefined {
   }
 }
 
-/** Answer to an invitation; `detail` says why it is refused. */
+/** Answer of the gateway to an invitation; `detail` is the reason of a refusal. */
 type Answer = { peer: string; room: string; token: string; detail?: string };

@@ -70,7 +70,7 @@ function closeKindOf(closeCode: number): CloseKind | undefined {
   return OTHER_CLOSES[closeCode];
 }
 
-/** Reason of a client that the caller has closed. */
+/** Close reason of a client whose `close()` was called. */
 export const CLOSED_HERE: CloseReason = {
   code: 'closed',
   closeCode: 1000,

@@ -72,11 +72,17 @@ export interface RoomAudio {
   readonly isPlaybackBlocked: boolean;
   /** True if there is a path in each direction in which audio must flow. */
   readonly hasPath: boolean;
-  /** True while a path is missing that is not looked for yet, because the gateway has not answered the request for it; absent if the transport sends none. */
+  /**
+   * True while a path is missing and the search for it has not begun, because the gateway has not answered the request for it. Absent if
+   * the transport needs no such request.
+   */
   readonly isAskingForPath?: boolean;
-  /** True while the gateway has not answered a request for the audio of a peer; absent if the transport sends none. */
+  /** True while the gateway has not accepted a request for a peer's audio; a refused one is repeated. Absent if the transport sends none. */
   readonly isAskingForAudio?: boolean;
-  /** Time for which a path has been looked for that is missing, ms: not before the gateway has answered the request for it; absent if the transport sends none. */
+  /**
+   * Longest time for which a missing path has been searched for since the gateway answered the request for it, ms; 0 if none is. Absent if
+   * the transport needs no such request.
+   */
   readonly searchedMs?: number;
   /** Recorded audio since the last packet that was sent; undefined if there is none, or the transport does not tell. */
   readonly unsent: UnsentAudio | undefined;

@@ -17,7 +17,10 @@ import { Wire } from './wire.ts';
 const FLOW_REPORT_MS = 2500;
 /** Time after which a change without an answer counts as done, ms: the gateway gives one up after 10 s. */
 const CHANGE_TIMEOUT_MS = 15_000;
-/** Minimum time for which a change must have looked for a path before the network is to blame for its failure, ms. On a good network a path takes a tenth of it. */
+/**
+ * Minimum time for which a failed change must have searched for a path to blame the network, ms. On a good network a path takes a tenth
+ * of it.
+ */
 const SEARCHED_MS = 2500;
 
 /** One stay in a room: its peers, its speakers, and the audio, which continues while there is no connection. */
@@ -385,7 +388,8 @@ export class Room {
 
   /** Handles the failure of a change in the gateway, after its `joined`. */
   #changeFailedThere({ code, message }: { code: string; message: string }): void {
-    // A gateway that answered late, or whose media worker died, says nothing about the network.
+    // After a shorter search, the gateway has answered late, or its media worker has died: neither
+    // says anything about the network.
     const isPathless = (this.#next?.audio.searchedMs ?? 0) >= SEARCHED_MS;
     const reason = new RequestError(isPathless ? 'no_path' : code, message, true);
     const wasChanging = this.#endChange(reason);

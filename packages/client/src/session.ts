@@ -158,9 +158,9 @@ export class Session {
     else if (mute !== undefined) this.#hearMute(mute);
     this.#resumption = { session_id, resume_token };
     if (room !== LOBBY) return; // we are where we were, and `joined` tells what is there
-    // If another node has the place, this one joins its room first. To leave it could lose it.
+    // This node may be taking the place over from another one: to leave it could lose it.
     const there = resumed ? this.room?.transportThere : undefined;
-    if (there === 'websocket') this.#parts.chooser.startWith(there);
+    if (there === 'websocket') this.#parts.chooser.startWith(there); // or #join() would leave it
     if (this.#wanted) void this.#join(connection, this.#wanted, undefined, there);
     else this.#enter({ name: 'lobby', connection });
   }

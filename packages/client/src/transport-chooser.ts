@@ -34,7 +34,7 @@ export type TransportMemory = {
 
 /**
  * Reason why a change of the transport failed. `no_path`: the network let no packets through; `interrupted`: the room was left or the
- * connection was lost, which says nothing about the transport; `refused`: the browser or the gateway cannot use it, or not now.
+ * connection was lost, which says nothing about the transport; `refused`: the browser or the gateway cannot use the transport at present.
  */
 export type ChangeFault = 'no_path' | 'interrupted' | 'refused';
 
@@ -107,7 +107,10 @@ export class TransportChooser {
     }
   }
 
-  /** Notes the transport by which the gateway has this client: its room is joined by that one again, and the preferred one is tried then. */
+  /**
+   * Notes the transport over which the gateway still has this client in its room: the room is joined over it again, and the preferred one
+   * is tried afterwards.
+   */
   startWith(transport: Transport): void {
     if (this.#transports.includes(transport)) this.#present = transport;
   }

@@ -258,8 +258,8 @@ export class DecoderThread {
 }
 
 /**
- * Copies pieces of bytes into one memory of their own: what is posted is copied with all the memory that it is a part of, of Node's pool 64
- * KB, and each memory takes time.
+ * Copies pieces of bytes into one new ArrayBuffer, to be transferred. A piece that is posted as it is takes its whole ArrayBuffer with
+ * it, such as the 64 KB of Node's pool; one ArrayBuffer for each piece takes longer.
  */
 function copiesOf(pieces: readonly Uint8Array[]): Uint8Array<ArrayBuffer>[] {
   const whole = new Uint8Array(pieces.reduce((sum, { length }) => sum + length, 0));

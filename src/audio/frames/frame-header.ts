@@ -1,4 +1,4 @@
-/** Header of a compressed frame. */
+/** Header of a codec frame. */
 export type FrameHeader = {
   /** Length of the frame including its header, bytes. */
   bytes: number;
@@ -6,19 +6,19 @@ export type FrameHeader = {
   samples: number;
   rateHz: number;
   channels: number;
-  /** Bits of the header that are equal in all frames of a stream: version, layer or profile, rate, and for ADTS the channels. */
+  /** Bits of the header that do not change within a stream: version, layer or profile, rate, and for ADTS the channels. */
   streamKey: number;
 };
 
-/** A format whose frames contain their length. */
+/** Format whose frame headers determine the length of the frame. */
 export type FrameFormat = {
   /** Length of a header, bytes. */
   headerBytes: number;
   /**
-   * Reads the header at `at`, behind which at least `headerBytes` bytes must be present.
+   * Reads the header at offset `at`, from which at least `headerBytes` bytes must be present.
    * @returns undefined if no frame begins there
    */
   parse: (bytes: Buffer, at: number) => FrameHeader | undefined;
-  /** Judges whether a whole frame describes the file, and has no sound. */
+  /** Returns true for a whole frame that describes the file in place of sound. */
   isDescription?: (frame: Buffer) => boolean;
 };

@@ -154,7 +154,7 @@ export class DecodedIngest implements Ingest {
       if (this.#silentJobs >= MAX_SILENT_JOBS) throw new Error('The frames do not decode.');
       if (sound.samples.length === 0) continue;
       const encoder = await this.#encoderFor(sound.rateHz);
-      // The sound of hundreds of streams may be ready at once.
+      // In turn, because the decoded sound of hundreds of streams may come at once.
       await inTurn(this.#target.turn ?? AT_ONCE, () => {
         // All messages of the job have arrived by the time of the last.
         if (!this.#isClosed) encoder?.push(asCharged(sound, job), job.at(-1)!.atMs);

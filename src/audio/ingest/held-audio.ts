@@ -3,7 +3,7 @@ import type { TimedMessage } from './detection/pace.ts';
 /** Maximum time for which a client's messages are passed on in one turn, ms; at least one message is passed on. */
 const PIECE_MS = 1;
 
-/** Minimum size as which a held message counts, bytes: a limit in bytes would else let messages of a few bytes wait by the ten thousand. */
+/** Minimum size that counts for a held message, bytes: otherwise a limit in bytes would admit tens of thousands of tiny messages. */
 const MIN_SIZE_BYTES = 128;
 
 const sizeOf = ({ message }: TimedMessage) => Math.max(message.length, MIN_SIZE_BYTES);
@@ -14,7 +14,7 @@ export type Turn = { begin(): boolean; take(start: () => void): void };
 /** Turn that waits for nobody. */
 export const AT_ONCE: Turn = { begin: () => true, take: (start) => start() };
 
-/** Does a piece of work when its turn comes; settles like the work. */
+/** Runs a piece of work when its turn comes. Resolves when it is done, and rejects if it throws. */
 export const inTurn = (turn: Turn, work: () => void): Promise<void> =>
   new Promise((resolve, reject) => {
     const start = () => {
@@ -59,7 +59,7 @@ export class HeldAudio<Held extends TimedMessage = TimedMessage> {
     this.#now = now;
   }
 
-  /** Size of the held messages, before and behind marks, bytes: at least {@link MIN_SIZE_BYTES} each. */
+  /** Total size of the held messages, before and behind marks, bytes; each counts for at least {@link MIN_SIZE_BYTES}. */
   get bytes(): number {
     return this.#bytes;
   }

@@ -15,7 +15,10 @@ export type OpusTarget = {
   sink: OpusSink;
   /** Budget of the client's sound, which all its ingests share. */
   readonly sound: SoundBudget;
-  /** Scheduler of work that comes later than the messages, such as the encoding of what another thread has decoded. Absent if it waits for nobody. */
+  /**
+   * Scheduler of work that is not done in the turn of a message, such as the encoding of sound that another thread has decoded. Absent if
+   * this work is done at once.
+   */
   readonly turn?: Turn;
   /**
    * Arrival times of the first message after each of the last changes of room or mute, ms: no packet contains sound from both sides of

@@ -116,7 +116,7 @@ export class AudioInput {
    * @param before last packets that were handed on before this input takes over
    * @param assumed format of an undeclared client until its bytes contradict it
    * @param turn scheduler of the client's work among that of others
-   * @param maxWaitingBytes size of the messages that wait for their turn, bytes, beyond which a later one waits only in place of earlier ones
+   * @param maxWaitingBytes maximum total size of the messages that wait for their turn, bytes; beyond it, the earliest are read at once
    */
   constructor(
     declared: DeclaredFormat,
@@ -318,7 +318,7 @@ export class AudioInput {
     before?: LastPackets,
   ): void {
     this.#closeIngest();
-    // The bytes before the held messages may be none of this format.
+    // Counts anew, because bytes before the held messages may not be of this format.
     this.#receivedBytes = held.reduce((sum, { message }) => sum + message.length, startsAtBytes);
     const early = format.codec === 'opaque' ? this.#takeEarly(this.#atMs) : [];
     this.#early.drop();

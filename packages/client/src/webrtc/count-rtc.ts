@@ -1,6 +1,6 @@
 import type { AudioCounters, StreamCounters } from '../stats.ts';
 
-/** Fields of a browser's statistics that are read here; each may be absent. */
+/** Entry of a browser's statistics, with the fields that are read here; each may be absent. */
 type Report = Partial<RTCInboundRtpStreamStats & RTCOutboundRtpStreamStats> & {
   id: string;
   type: string;
@@ -8,7 +8,10 @@ type Report = Partial<RTCInboundRtpStreamStats & RTCOutboundRtpStreamStats> & {
   nominated?: boolean;
 };
 
-/** Adds up the counts of all streams of a browser. The times of the slowest stream stand for all. */
+/**
+ * Returns the counters of each RTP stream, their sums, and the times (round trip, jitter, playout) of the slowest stream.
+ * @param stats statistics of the two transports; undefined if there are none
+ */
 export function countersOf(
   stats: { send: RTCStatsReport; recv: RTCStatsReport } | undefined,
 ): AudioCounters {

@@ -44,7 +44,7 @@ export class WebRtcAudio implements RoomAudio {
   readonly #connecting = new Set<types.Transport>();
   /** Times of the answers to `connect_transport`, ms of `performance.now()`. */
   readonly #answeredMs = new Map<types.Transport, number>();
-  /** Number of `resume_consumer` requests that have no answer yet. */
+  /** Number of `resume_consumer` requests under way, or refused and to be repeated. */
   #resuming = 0;
   readonly #opened: Promise<void>;
   #consuming: Promise<void>;
@@ -374,7 +374,7 @@ export class WebRtcAudio implements RoomAudio {
     }
   }
 
-  /** Asks for the audio of a consumer. Never rejects: a refusal is a fault. */
+  /** Asks for the audio of a consumer. Never rejects: a refusal is reported as a fault. */
   async #askForAudio(id: string, peer: string): Promise<void> {
     this.#resuming += 1;
     try {

@@ -1,22 +1,26 @@
 import { bitsOf, bitsPerSample, predict } from './prediction.ts';
 
-/** Minimum savings by coding every other sample apart, bits in all, for which a second channel is accepted. */
+/** Minimum savings by encoding in blocks as two channels, bits in total, for which a second channel is accepted. */
 const STEREO_BITS = 100;
-/** Savings with one level for all samples, bits per sample, up to which no second channel is considered: most sound has less. */
+/**
+ * Savings by a second channel, bits per sample, up to which the cost in blocks is not computed; estimated with one level for all samples.
+ * Most sound saves less.
+ */
 const HARDLY_STEREO_BITS = 0.02;
-/** Minimum savings by weights of their own alone, bits, for which a second channel is accepted: per sample, and in total. */
+/** Minimum savings only by separate weights for two channels, bits, for which a second channel is accepted: per sample, and in total. */
 const OWN_WEIGHTS_BITS = 0.15;
 const OWN_WEIGHTS_TOTAL_BITS = 60;
-/** Limits for two independent channels: a sample resembles the one before the last, and not the last. */
+/** Limits for two independent channels: a sample resembles the second one before it, and not the first. */
 const INDEPENDENT_RATIO = 0.25;
 const INDEPENDENT_CORRELATION = 0.3;
 
-/** Share of bytes that is no repetition, and the block length of levels: pure repetition has one level. */
+/** Share of bytes that repeat no earlier ones, and number of samples that share one level: all (Infinity) if there are only repetitions. */
 export type Novelty = { share: number; blockSamples: number };
 
 /**
- * Returns the number of interleaved channels that samples most likely have, and their cost, bits per sample.
- * @param isOne true if the samples are of one channel, though others save bits
+ * Returns the number of interleaved channels that samples most likely have, and their cost, bits per sample: as that number of channels,
+ * and as the other one (`otherBits`).
+ * @param isOne true if the samples are known to be of one channel, even if two would save bits
  */
 export function bestChannels(
   samples: Float64Array,
@@ -42,9 +46,10 @@ export function bestChannels(
   const stereo = (bitsOf(left, step) + bitsOf(right, step)) / 2;
   const isNovel = novelty.blockSamples !== Infinity;
   const novelSamples = samples.length * novelty.share;
-  // The few pulses of a voice may all be in every other sample of one channel, which then seem
-  // louder than those between them, but have the same weights, and the same level in most blocks.
-  // Repetitions have no pulses.
+  // In speech of one channel, all pulses of the voice may fall on even samples, or all on odd ones,
+  // which then seem louder than the others. But both have the same weights, and in most blocks the
+  // same level. Therefore a difference in level alone counts only if it shortens the encoding in
+  // blocks, or in repetitions, which have no pulses.
   const apart = isNovel ? bitsOf((left + right) / 2, step) : stereo;
   const haveOwnWeights = mono - apart > OWN_WEIGHTS_BITS + OWN_WEIGHTS_TOTAL_BITS / novelSamples;
   const areShorter = () =>
@@ -63,7 +68,7 @@ export function bestChannels(
   };
 }
 
-/** True for one microphone on two channels: the samples of a frame are equal, while those of consecutive frames are not. */
+/** True for one microphone on two channels: the two samples of a moment are equal, while those of consecutive moments are not. */
 function isDoubled(samples: Float64Array): boolean {
   let [within, across] = [0, 0];
   for (let i = 2; i + 1 < samples.length; i += 2) {

@@ -29,11 +29,12 @@ const SURE = 0.98;
 /** Minimum time between the weighing of two streams, ms, in which messages of other streams are read. */
 const LEAST_BETWEEN_MS = 5;
 
-/** Lengths of frames, bytes. Frames of 6 bytes are whole where those of 2 and of 3 are. */
+/** Lengths of one sample of every channel, bytes. 6 is not needed: a length is divisible by 6 if it is by 2 and by 3. */
 const FRAMES_BYTES = [2, 3, 4, 8];
 /**
- * Advantage, bits a byte, of samples that the bytes before the messages cut, from which they are read, though the lengths of the messages
- * are whole: two channels in the other order cost about the same.
+ * Minimum advantage, bits per byte, for which samples are counted from the start of the stream, although this cuts samples at the
+ * borders of messages, and counting from the first message would not. A smaller one says nothing: two channels in swapped order cost about
+ * the same.
  */
 const CUT_BY_BITS = 0.02;
 
@@ -73,9 +74,9 @@ export class FormatDetector {
   readonly #turns: WeighingTurns | undefined;
 
   /**
-   * @param beforeBytes number of bytes of the stream before the messages, which may cut samples
+   * @param beforeBytes number of bytes of the stream before the first message; the last of them may be the beginning of a sample
    * @param turns shared by streams that are weighed at different moments
-   * @param mayBeginAnew true if samples may begin with the first message, because those bytes may be none
+   * @param mayBeginAnew true if a sample may begin with the first message in any case, because the bytes before it may be no samples
    */
   constructor(beforeBytes = 0, turns?: WeighingTurns, mayBeginAnew = false) {
     this.#beforeBytes = beforeBytes;
@@ -84,7 +85,10 @@ export class FormatDetector {
     this.#mayBeginAnew = mayBeginAnew;
   }
 
-  /** Number of bytes of the stream before the messages, which may cut samples; 0 if samples begin with the first message. */
+  /**
+   * Number of bytes of the stream before the first message, the last of which may be the beginning of a sample; 0 if a sample begins with
+   * the first message.
+   */
   get startsAtBytes(): number {
     return this.#startsAtBytes;
   }
@@ -120,7 +124,7 @@ export class FormatDetector {
     return this.#content;
   }
 
-  /** Reads the messages from the byte on at which samples begin. */
+  /** Reads the messages as samples, counted from the start of the stream, or from the first message if lengths and cost suggest it. */
   #readContent(): Content {
     const counted = contentOf(soundOf(this.arrivals, this.#beforeBytes));
     this.#startsAtBytes = this.#beforeBytes;
@@ -178,7 +182,7 @@ export class FormatDetector {
   }
 }
 
-/** True if the messages consist of whole frames of a length, while the bytes before them do not. */
+/** True if, for one of {@link FRAMES_BYTES}, each message consists of whole frames, while the bytes before them do not. */
 const areWholeAnew = (arrivals: readonly TimedMessage[], beforeBytes: number): boolean =>
   FRAMES_BYTES.some(
     (frameBytes) =>
@@ -186,7 +190,7 @@ const areWholeAnew = (arrivals: readonly TimedMessage[], beforeBytes: number): b
       arrivals.every(({ message }) => message.length % frameBytes === 0),
   );
 
-/** Returns the bits a byte of the best explanation of some content. */
+/** Returns the cost of the best explanation of some content, bits per byte. */
 const leastBitsOf = ({ hypotheses, unexplainedBits }: Content): number =>
   Math.min(unexplainedBits, ...hypotheses.map(({ bitsPerByte }) => bitsPerByte));
 

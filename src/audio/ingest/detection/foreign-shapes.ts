@@ -14,7 +14,10 @@ const LEAST_EQUAL = 8;
 /** Number of last bytes by which messages are compared. */
 const COMPARED_BYTES = 16;
 
-/** Number of different beginnings, without the first byte, of messages whose equal last bytes show a protocol: packets of a steady tone are alike from end to end. */
+/**
+ * Minimum number of different beginnings of messages (second and third byte) for which equal last bytes show another protocol: packets of
+ * a steady tone are alike from end to end.
+ */
 const LEAST_BEGINNINGS = 3;
 
 /**
