@@ -13,6 +13,8 @@ const BROKEN_MS = 500;
 const STOPPED_MS = 500;
 /** Time after which the user is told that there is no path yet, or that the room is not open yet, ms. */
 const PATHLESS_MS = 3500;
+/** Time within which audio must arrive after the gateway has agreed to send it, ms. */
+const ARRIVES_WITHIN_MS = 1500;
 /** The user is told when the system has muted the microphone for this long, ms: browsers mute one for a moment when it starts. */
 const SYSTEM_MUTED_MS = 1000;
 /** The user is told when nothing of the recorded audio has been sent for this long, ms: stalls of a network are often shorter. */
@@ -93,6 +95,7 @@ export class HealthWatch {
     this.isPlaybackBlocked = heldMs('blocked', isPlaybackBlocked) >= STOPPED_MS;
     const isSystemMuted = heldMs('muted by the system', around.isSystemMuted) >= SYSTEM_MUTED_MS;
     const isLate = heldMs('opening', around.isOpening) >= PATHLESS_MS;
+    const agreedMs = heldMs('audio agreed', !(audio.isAskingForAudio ?? false));
     // Reading statistics is expensive: they are read only if they matter.
     const isWatched = around.areOthersSpeaking || isPathBroken;
     const flow = this.#flow;
@@ -130,9 +133,9 @@ export class HealthWatch {
       [isDeaf, TROUBLES.deaf],
       [isLate, TROUBLES.opening],
     ]);
-    // Until the gateway has accepted the request for a peer's audio, missing audio says nothing
-    // about the path.
-    const isOneWay = around.isUnheard || (isDeaf && !audio.isAskingForAudio);
+    // Until the gateway has accepted the request for a peer's audio, and audio has had time to
+    // arrive, missing audio says nothing about the path.
+    const isOneWay = around.isUnheard || (isDeaf && agreedMs >= ARRIVES_WITHIN_MS);
     return { transport, pathlessMs, isBroken, isOneWay };
   }
 

@@ -70,7 +70,11 @@ function visit(
   return new Promise((resolve, reject) => {
     let hasJoined = false;
     let fault = '';
+    let before: ClientState['name'] | undefined;
     const changed = (state: ClientState) => {
+      // A fault is over when the room has been joined again.
+      if (state.name === 'in_room' && before !== 'in_room') fault = '';
+      before = state.name;
       if (state.name === 'closed') resolve(state.reason.message);
       // The gateway has removed the client from its room, and the fault says why.
       else if (state.name === 'lobby' && hasJoined) resolve(fault);

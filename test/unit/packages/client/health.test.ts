@@ -156,7 +156,8 @@ test('audio that the gateway has not agreed to send is missed in words, and is n
   expect(await until(5000, hear)).toMatchObject({ isOneWay: false });
   expect(watch.trouble).toContain('You do not hear the others');
   sound.isAskingForAudio = false;
-  expect(await until(5250, hear)).toMatchObject({ isOneWay: true });
+  expect(await until(6250, hear)).toMatchObject({ isOneWay: false });
+  expect(await until(6500, hear)).toMatchObject({ isOneWay: true });
 });
 
 test('that nobody hears us is told in words', async () => {
