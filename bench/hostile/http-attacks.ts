@@ -234,6 +234,8 @@ export const HTTP_ATTACKS: RawAttack[] = [
   {
     name: `${IDLE_CONNECTIONS} connections that stay after a request for \`/healthz\`, of somebody without a key`,
     open: stayAsStranger('GET /healthz HTTP/1.1\r\nHost: gateway\r\n\r\n'),
+    isRefused: true,
+    provokes: '200',
     mostClients: MOST_STRANGERS,
   },
 ];

@@ -22,7 +22,7 @@ with its media worker (and its Redis, except for the large moments) is on one co
 
 - *Longest gap*: the longest time for which one of the two heard nothing, until 2 s after the attackers have broken off. *Quiet*: the same in 2 s before. *Floor*: the same under the same
   attack, for at most 3 s, on a bare WebSocket server that only parses text and relays sound. Attacks that need the gateway's answers have none.
-- *Loop p99*: how late the gateway's event loop was, and that of the bare server (*floor*): 99th percentile of the time that something due at a
+- *Loop p99*: how late the gateway's event loop was in the same time, and that of the bare server (*floor*): 99th percentile of the time that something due at a
   random moment has to wait, so that a loop that is blocked rarely and for long shows.
 - *Heap after*: growth of heap and external memory after a garbage collection, when the gateway has no session of the attackers any more and keeps none of
   their places. *Again*: further growth by a second attack of at most ${MAX_SECOND_SECONDS} s.

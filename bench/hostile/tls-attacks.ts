@@ -125,7 +125,7 @@ const beginHandshakes: RawAttack['open'] = async (context) => {
   const hello = await makeClientHello(hostname);
   return keepOpen(context, IDLE_CONNECTIONS, async () => {
     const socket = await openTcp(context, hostname, Number(port));
-    // An end is only noticed behind the data before it.
+    // The end of a connection is noticed only once the data before it has been read.
     socket.resume();
     socket.write(hello, (fault) => {
       if (!fault) context.noteSent(1, hello.length);

@@ -6,7 +6,7 @@ import { spokenTrack } from '../../test/support/speech.ts';
 import { ERROR_COLUMNS, errorCells, head, row, type Setting, VOICES } from './setting.ts';
 
 const PAUSE_MS = 900;
-/** Senders that share a cell: a decoder gets to know each of the two kinds of Opus in another time. */
+/** Senders that share a cell: decoders take longer to adapt to SILK than to CELT. */
 const KINDS = [[SENDERS.pcm, SENDERS.celt], [SENDERS.browser, SENDERS.dtx], [SENDERS.long]];
 
 /**
