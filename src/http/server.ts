@@ -32,7 +32,7 @@ const MAX_PAYLOAD_BYTES = 128 * 1024;
 const MAX_FRAGMENTS = 1024;
 /**
  * Maximum number of pongs that wait to be sent to a client; with more it is disconnected. `control-limit.ts` admits 1000 pings, and one
- * read of 64 KiB may contain 10,900 more (empty ones, of 6 bytes). With the longest payload, 125 bytes, these pongs take 1.5 MB.
+ * turn of 64 KiB may contain 10,900 more (empty ones, of 6 bytes). With the longest payload, 125 bytes, these pongs take 1.5 MB.
  */
 const MAX_PENDING_PONGS = 12_000;
 /**
