@@ -19,7 +19,7 @@ import { logOptions } from '../log.ts';
 import type { Slices } from '../slices.ts';
 import { refuseUnparsed, sendProblem } from './problem.ts';
 import { parseQueryString } from './query-string.ts';
-import { shakeInSlices, watchHandshakes } from './tls-handshakes.ts';
+import { watchHandshakes } from './tls-handshakes.ts';
 import { upgradeInSlices } from './upgrade-slices.ts';
 
 /**
@@ -150,7 +150,7 @@ export function urlOf(server: FastifyInstance, { HOST: host, TLS_CERT: cert }: S
 }
 
 /**
- * Registers WebSockets and the pages, and does upgrades and TLS handshakes in slices.
+ * Registers WebSockets and the pages, and does upgrades in slices.
  * @param preClose called before the server closes; ends all sessions
  * @param slices scheduler that shares the event loop between clients
  */
@@ -159,9 +159,8 @@ export async function registerPlugins(
   preClose: () => void,
   slices: Slices,
 ): Promise<void> {
-  const isTls = server.server instanceof TlsServer;
-  const endHandshakes = isTls ? watchHandshakes(server.server) : () => {};
-  if (isTls) shakeInSlices(server.server, slices);
+  const endHandshakes =
+    server.server instanceof TlsServer ? watchHandshakes(server.server) : () => {};
   let isClosing = false;
   await server.register(fastifyWebsocket, {
     options: webSocketOptions,
