@@ -53,6 +53,7 @@ const CHECK_MS = 500;
 const MAX_SILENT_CHECKS = 20;
 /** Maximum heap of the thread, MB, without the memory of WebAssembly. */
 const MAX_HEAP_MB = 128;
+/** Stands for the head of a job that needs none. */
 const NO_HEAD = new Uint8Array();
 /** Maximum number of jobs in the thread, so that it seldom waits for the event loop; the others wait for their account's turn. */
 const MAX_POSTED_JOBS = 4;

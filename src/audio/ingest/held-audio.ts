@@ -8,7 +8,7 @@ const MIN_SIZE_BYTES = 128;
 
 const sizeOf = ({ message }: TimedMessage) => Math.max(message.length, MIN_SIZE_BYTES);
 
-/** Turns of the event loop: `begin` returns true if work may start at once, `take` starts it when its turn comes. */
+/** Turns of the event loop: `begin` returns true if work may start at once, `take` starts it when its turn comes, at once if it may. */
 export type Turn = { begin(): boolean; take(start: () => void): void };
 
 /** Turn that waits for nobody. */
@@ -17,16 +17,14 @@ export const AT_ONCE: Turn = { begin: () => true, take: (start) => start() };
 /** Runs a piece of work when its turn comes. Resolves when it is done, and rejects if it throws. */
 export const inTurn = (turn: Turn, work: () => void): Promise<void> =>
   new Promise((resolve, reject) => {
-    const start = () => {
+    turn.take(() => {
       try {
         work();
         resolve();
       } catch (fault) {
         reject(fault);
       }
-    };
-    if (turn.begin()) start();
-    else turn.take(start);
+    });
   });
 
 /**
